@@ -88,14 +88,13 @@ export class Ruling {
   /** Pure. Decides nothing yet about a retry whose retry queue is yet to be declared, if there is time for that. */
   decide(mayWait = this.#mayWait): DecideFailure {
     const now = this.#deps.clock.now()
-    const mayHold = !mayWait || this.#deps.broker.status().state !== 'up'
     return (row) => {
       const fault = this.#find(row)
-      return fault && this.#changeOf(row, fault, now, mayHold)
+      return fault && this.#changeOf(row, fault, now, mayWait)
     }
   }
 
-  #changeOf(row: JobRow, fault: Fault, now: number, mayHold: boolean): FailureChange | null {
+  #changeOf(row: JobRow, fault: Fault, now: number, mayWait: boolean): FailureChange | null {
     const { failure, cause } = fault
     const record = { now, cause, ...recordEnd(row, failure, now) }
     if (goesOn(row, fault)) return { ...record, to: 'available' }
@@ -108,7 +107,8 @@ export class Ruling {
     }
     const { delayMs, retryQueueMs: wanted } = this.#delayOf(row)
     const retryQueueMs = this.#isReady(row.queue, wanted) ? wanted : null
-    if (retryQueueMs !== wanted && !mayHold) return null
+    const isUp = this.#deps.broker.status().state === 'up'
+    if (retryQueueMs !== wanted && mayWait && isUp) return null
     const isMessageBack = this.#deps.jobMessages.held.get(row.id)?.isLive() ?? false
     const dueAt = now + delayMs
     return { ...record, to: 'retryable', dueAt, delayMs, retryQueueMs, isMessageBack }
