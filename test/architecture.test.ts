@@ -66,6 +66,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'job/',
     'schemas/',
     'ledger/ledger.ts',
+    'ledger/audit.ts',
     'ledger/bulk.ts',
     'ledger/concurrency.ts',
     'ledger/cron.ts',

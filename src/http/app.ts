@@ -2,9 +2,10 @@
 import { parse } from 'node:querystring'
 import express, { type Express } from 'express'
 import type { Logger } from '../logger.ts'
+import type { AuditRecord } from '../operations/audit.ts'
 import type { HttpObserver } from '../telemetry/exposition.ts'
 import type { AccessConfig } from './access/access-config.ts'
-import { auditRequests } from './access/audit-log.ts'
+import { auditRequests, keepRecords } from './access/audit-log.ts'
 import { answerPreflight, refuseForeignOrigins, shareWith } from './access/cors.ts'
 import { refuseForeignHosts } from './access/host-check.ts'
 import {
@@ -30,6 +31,8 @@ export interface AppOptions {
   isTls: boolean
   /** Only this machine can reach the gateway. */
   isLoopback: boolean
+  /** Keeps a record of who did what. */
+  audit(record: AuditRecord): void
   now(): number
 }
 
@@ -39,18 +42,18 @@ export interface AppOptions {
  * (`body.ts`). When a step or route throws, the error renderer at the end answers.
  */
 export function createApp(options: AppOptions): Express {
-  const { routes, logger, observer, access, now } = options
+  const { routes, logger, observer, access, now, audit: keep } = options
   const { apiKeys, corsOrigins, rateLimit } = access
   const needsKeys = apiKeys.length > 0
   const app = bareApp()
   app.use(observeRequest(observer))
-  if (needsKeys) app.use(auditRequests(logger, now))
+  if (needsKeys) app.use(auditRequests({ logger, now, routes, keep }))
   if (corsOrigins.length > 0) app.use(shareWith(corsOrigins))
   if (rateLimit !== undefined) app.use(inTurn([refuseTooMany]))
   if (corsOrigins.length > 0) app.use(answerPreflight(corsOrigins))
   const checks = [requireHost, requireOneKey, requirePlainChunks, ...foreignPages(options)]
   app.use(inTurn([...checks, negotiateVersion, readContext]))
-  mount(app, routes, needsKeys)
+  mount(app, routes, { needsKeys, audit: keepRecords({ now, keep }) })
   app.use(noSuchRoute)
   app.use(errorRenderer(logger))
   return app

@@ -10,7 +10,7 @@ import { type AccessConfig, isLoopback } from './access/access-config.ts'
 import { RequestAdmission } from './access/admission.ts'
 import type { Sessions } from './access/sessions.ts'
 import type { TlsMaterial } from './access/tls.ts'
-import { createApp } from './app.ts'
+import { type AppOptions, createApp } from './app.ts'
 import { Connections } from './connection/connections.ts'
 import { handshakeLog } from './connection/handshake-log.ts'
 import {
@@ -38,6 +38,8 @@ export interface HttpServerOptions {
   sessions?: Sessions | undefined
   /** The clock of rate limits: milliseconds since 1970, which never go back. */
   now(): number
+  /** Keeps a record of who did what. */
+  audit: AppOptions['audit']
   /** Only tests change these. */
   limits?: Partial<ConnectionLimits>
   /** Called when stop begins: FETCHes that wait for jobs must be answered now. */

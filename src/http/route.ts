@@ -1,9 +1,10 @@
 /** What a route is, and how a list of routes becomes Express routes, with 405 for other methods. */
 import type { Express, Request, Response } from 'express'
 import { echoed, invalidField } from '../errors.ts'
+import { isAudited } from './access/audit-log.ts'
 import type { Scoping } from './access/queue-scope.ts'
 import { type Access, requireRole } from './access/roles.ts'
-import { otherMethod } from './message/middleware.ts'
+import { otherMethod, type Step } from './message/middleware.ts'
 import { withoutNul } from './message/query.ts'
 import type { Description } from './openapi/description.ts'
 
@@ -35,13 +36,19 @@ export interface Endpoint extends Route {
   about: Description
 }
 
+interface Mounting {
+  /** Each route checks the role of the key before anything else. */
+  needsKeys: boolean
+  /** Without keys, comes before the routes that steer something; with keys, another step sees all requests. */
+  audit: Step
+}
+
 /**
  * Adds the routes to the app: one Express route per path, which also answers the methods that the path does
  * not support. Paths without parameters come first, so that `/jobs/:id` never takes `/jobs/batch` for an id;
- * otherwise the order of the list is kept, in which the router tries them. `needsKeys`: each route checks the
- * role of the key before anything else.
+ * otherwise the order of the list is kept, in which the router tries them.
  */
-export function mount(app: Express, routes: readonly Route[], needsKeys: boolean): void {
+export function mount(app: Express, routes: readonly Route[], given: Mounting): void {
   const paths = [...byPath(routes)]
   const isLiteral = ([path]: [string, Route[]]) => !path.includes(':')
   for (const [path, endpoints] of [
@@ -49,13 +56,16 @@ export function mount(app: Express, routes: readonly Route[], needsKeys: boolean
     ...paths.filter((entry) => !isLiteral(entry)),
   ]) {
     const route = app.route(path)
-    for (const { method, access = [], handle } of endpoints) {
-      const own = freeing(handle)
-      const steps = needsKeys && access !== 'anybody' ? [requireRole(access), own] : [own]
-      route[EXPRESS[method]](steps)
-    }
+    for (const endpoint of endpoints) route[EXPRESS[endpoint.method]](stepsOf(endpoint, given))
     route.all(otherMethod(allowed(endpoints)))
   }
+}
+
+function stepsOf(endpoint: Route, { needsKeys, audit }: Mounting) {
+  const { access = [], handle } = endpoint
+  const own = freeing(handle)
+  if (needsKeys) return access === 'anybody' ? [own] : [requireRole(access), own]
+  return isAudited(endpoint) ? [audit, own] : [own]
 }
 
 function freeing(handle: Handler): Handler {

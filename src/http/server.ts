@@ -1,5 +1,6 @@
 /** Composes the HTTP door: all routes, the manifest's facts about access, and the server. */
 import { hash } from 'node:crypto'
+import { auditTrail } from '../operations/audit.ts'
 import type { Deps } from '../operations/deps.ts'
 import { health } from '../operations/health.ts'
 import { type ManifestFacts, manifest } from '../operations/manifest.ts'
@@ -24,6 +25,7 @@ import { historyRoutes } from './routes/history.ts'
 import { jobSearchRoutes } from './routes/job-search.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { maintenanceRoutes } from './routes/maintenance.ts'
+import { auditRoutes } from './routes/operate/audit.ts'
 import { progressRoutes } from './routes/progress.ts'
 import { queueRoutes } from './routes/queues.ts'
 import { recoverRoutes } from './routes/recover.ts'
@@ -76,6 +78,7 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
     logger: deps.logger,
     now: () => deps.clock.now(),
     observer: options.metrics.http,
+    audit: auditTrail(deps),
     sessions: door.signIn.sessions,
     routes: options.hasConsole ? [...routes, ...consolePages()] : routes,
     onStopping: () => {
@@ -140,6 +143,7 @@ function allRoutes(door: Door): Endpoint[] {
     ...bulkRoutes(door),
     ...adminWorkerRoutes(door),
     ...adminStatsRoutes(door),
+    ...auditRoutes(door),
   ]
 }
 

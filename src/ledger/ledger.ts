@@ -2,6 +2,7 @@
 import type { Cause } from '../job/history.ts'
 import type { JobRow, JobState, NewJob } from '../job/job.ts'
 import type { Stale } from '../job/stale.ts'
+import type { AuditLedger } from './audit.ts'
 import type { BulkLedger } from './bulk.ts'
 import type { ConcurrencyLedger } from './concurrency.ts'
 import type { CronLedger } from './cron.ts'
@@ -74,6 +75,7 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly search: JobSearch
   readonly bulk: BulkLedger
   readonly concurrency: ConcurrencyLedger
+  readonly audit: AuditLedger
 
   /**
    * PUSH: stores the job in the state that `job.start` names, attempt 0. An `available` job gets a fresh

@@ -13,6 +13,7 @@ function configured(host: string): HttpServer {
     access: OPEN,
     now: Date.now,
     onStopping() {},
+    audit() {},
   })
 }
 

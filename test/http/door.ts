@@ -24,7 +24,9 @@ export async function openDoor(
   const done: Frame['done'] = []
   const limits = { maxBodyBytes, maxBatchBytes: 10 * maxBodyBytes }
   const settings = { dialect: 'seed', visibilityTimeoutMs: 30_000, ...limits, ...given }
-  const deps = { logger, settings, clock: { now: () => 0, wall: () => 0 } } as unknown as Deps
+  const ledger = { audit: { append: async () => {} } }
+  const clock = { now: () => 0, wall: () => 0 }
+  const deps = { logger, settings, clock, ledger } as unknown as Deps
   const server = createHttpService(deps, {
     host: '127.0.0.1',
     port: 0,

@@ -63,6 +63,7 @@ export async function serve(
     access: OPEN,
     now: Date.now,
     onStopping() {},
+    audit() {},
     observer: {
       requestDone: (route, method, status, seconds) => {
         done.push({ route, method, status, seconds })

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect } from 'vitest'
 import { late } from '../support/time/late.ts'
+import { auditContract } from './contract/audit.ts'
 import { batchContract } from './contract/batch.ts'
 import { bulkContract } from './contract/bulk.ts'
 import { claimContract } from './contract/claim.ts'
@@ -67,6 +68,7 @@ export const RULES: readonly Part[] = [
   progressContract,
   searchContract,
   concurrencyContract,
+  auditContract,
 ]
 
 /** Tests of many random sequences each, which take as long as all other tests together. */

@@ -307,6 +307,7 @@ describe('answers are as the OpenAPI document says:', () => {
     await ask('POST', '/admin/retention/resume')
     await ask('GET', '/admin/system/config')
     await ask('GET', '/admin/system/maintenance')
+    await ask('GET', '/admin/audit?limit=2')
     const plan = { enabled: true, reason: 'a move', duration: 60 }
     await ask('POST', '/admin/system/maintenance', plan)
     await ask('POST', '/jobs', { type: 'a', args: [] })

@@ -2662,6 +2662,18 @@ export interface Operations {
       data_points: StatsPoint[]
     }
   }
+  'GET /ojs/v1/admin/audit': {
+    query: {
+      limit?: number
+      cursor?: string
+      key?: string
+    }
+    body: null
+    answer: {
+      items: AuditRecord[]
+      pagination: Pagination
+    }
+  }
 }
 export interface PushRequest {
   type: string
@@ -3898,4 +3910,37 @@ export interface StatsPoint {
   duration_p95_ms?: number
   duration_p99_ms?: number
   avg_latency_ms?: number
+}
+export interface AuditRecord {
+  id: string
+  timestamp: string
+  /**
+   * The name of the API key; absent: it had none.
+   */
+  key?: string
+  /**
+   * Of the key.
+   */
+  role?: string
+  /**
+   * Of the client.
+   */
+  address?: string
+  method: string
+  /**
+   * As `POST /ojs/v1/admin/queues/{name}/pause`.
+   */
+  endpoint: string
+  /**
+   * What was asked for, with its query; its first 512 characters.
+   */
+  path: string
+  /**
+   * Of the answer; 0: the client left before it.
+   */
+  status: number
+  /**
+   * The log lines of the request have it, too.
+   */
+  request_id: string
 }

@@ -11,8 +11,8 @@ declare global {
     interface Request {
       /** Echoed or minted when first read, so that a parser error has one too. */
       readonly requestId: string
-      /** Set by the server before the pipeline begins (`http-server.ts`). */
-      readonly admission: Admission
+      /** Set by the server before the pipeline begins (`http-server.ts`), and by a sign-in. */
+      admission: Admission
       /** The heap that the request uses; given back when its route is done (`route.ts`). */
       readonly memory: MemoryShare
       /**

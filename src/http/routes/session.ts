@@ -44,6 +44,8 @@ export function sessionRoutes({ deps, signIn }: Door): Endpoint[] {
         const { key } = parseSession(await readJson(request, response, MAX_BODY_BYTES))
         if (signIn.keys.length === 0) return send(response, 200, sessionOf(signIn))
         const found = requireKnown(signIn, key, request, { tries, now: deps.clock.now() })
+        // For those who read later who signed in.
+        request.admission = { ...request.admission, key: found }
         const { token, endsAt } = signIn.sessions.begin(found)
         const cookie = sessionCookie(token, isSecure(signIn, request))
         send(response, 201, sessionOf(signIn, found, endsAt), 'Set-Cookie', cookie)

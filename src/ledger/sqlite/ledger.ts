@@ -59,6 +59,7 @@ import { SqliteSearch } from './search/search.ts'
 import type { Database } from './sql/driver.ts'
 import { prepareStatements } from './sql/statements.ts'
 import { prepareWorkflows } from './sql/workflow.ts'
+import { SqliteAudit } from './state/audit.ts'
 import { SqliteEpochs } from './state/epochs.ts'
 import { SqliteHistory } from './state/history.ts'
 import { SqliteLostQueues } from './state/lost-queues.ts'
@@ -154,6 +155,7 @@ export class SqliteLedger implements Ledger {
       search: new SqliteSearch(store, access),
       bulk: new SqliteBulk(store, access),
       concurrency: new SqliteConcurrency(store, access),
+      audit: new SqliteAudit(statements, access),
       confirms: new Confirms(store, access),
     }
     this.#parts = parts
@@ -205,6 +207,10 @@ export class SqliteLedger implements Ledger {
 
   get concurrency(): Ledger['concurrency'] {
     return this.#parts.concurrency
+  }
+
+  get audit(): Ledger['audit'] {
+    return this.#parts.audit
   }
 
   get search(): Ledger['search'] {

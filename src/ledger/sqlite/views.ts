@@ -8,6 +8,7 @@ import type { SqliteConcurrency } from './keyed/concurrency.ts'
 import type { SqliteSearch } from './search/search.ts'
 import { onlyRow } from './sql/driver.ts'
 import { toJobRow, toStanding } from './sql/rows.ts'
+import type { SqliteAudit } from './state/audit.ts'
 import type { SqliteEpochs } from './state/epochs.ts'
 import type { SqliteHistory } from './state/history.ts'
 import type { SqliteLostQueues } from './state/lost-queues.ts'
@@ -46,6 +47,7 @@ export interface Parts {
   search: SqliteSearch
   bulk: SqliteBulk
   concurrency: SqliteConcurrency
+  audit: SqliteAudit
   confirms: Confirms
 }
 

@@ -7,6 +7,7 @@ import { answer } from '../../../src/http/message/respond.ts'
 import type { Route } from '../../../src/http/route.ts'
 import type { Door } from '../../../src/http/routes/route-deps.ts'
 import { routesOf } from '../../../src/http/server.ts'
+import type { AuditRecord } from '../../../src/operations/audit.ts'
 import type { Health } from '../../../src/operations/health.ts'
 import { openDoor } from '../door.ts'
 import { EVENTUALLY, errorOf, type Frame, serve } from '../frame.ts'
@@ -29,6 +30,7 @@ const TABLE: Record<string, Access> = {
   'POST /ojs/v1/jobs': ['producer'],
   'POST /ojs/v1/jobs/batch': ['producer'],
   'POST /ojs/v1/jobs/:id/activate': ['producer'],
+  'GET /ojs/v1/admin/audit': ['operator'],
   'GET /ojs/v1/jobs': ['operator', 'reader'],
   'GET /ojs/v1/admin/jobs': ['operator', 'reader'],
   'GET /ojs/v1/admin/jobs/:id': ['operator', 'reader'],
@@ -441,6 +443,39 @@ describe('the log of requests', () => {
       ['info', '/ojs/v1/queues/:name/resume', 0],
       ['debug', 'unmatched', 404],
     ])
+  })
+
+  test('is kept as a record of what operators do and of what is refused to a key, no more', async () => {
+    const kept: AuditRecord[] = []
+    const frame = await serve(ROUTES, { access, now: () => 5, audit: (each) => kept.push(each) })
+    const ask = (method: string, path: string, role: Role) =>
+      frame.ask(request(method, path, { ...bearer(role), 'X-Request-Id': `req_${role}` }))
+    await ask('POST', '/ojs/v1/jobs', 'producer')
+    await ask('POST', '/ojs/v1/workers/fetch', 'worker')
+    await ask('GET', '/ojs/v1/queues', 'operator')
+    await ask('DELETE', '/ojs/v1/jobs/x', 'worker')
+    await frame.ask(request('DELETE', '/ojs/v1/jobs/x', { Authorization: 'Bearer ojs_stranger' }))
+    await ask('POST', `/ojs/v1/queues/a%20b/pause?why=${'x'.repeat(600)}`, 'operator')
+    await ask('DELETE', '/ojs/v1/admin/dead-letter', 'admin')
+    await ask('POST', '/ojs/v1/jobs', 'admin')
+    expect(kept.map(({ key, method, route, status }) => [key, method, route, status])).toEqual([
+      ['the-worker', 'DELETE', '/ojs/v1/jobs/:id', 403],
+      ['the-operator', 'POST', '/ojs/v1/queues/:name/pause', 200],
+      ['the-admin', 'DELETE', '/ojs/v1/admin/dead-letter', 200],
+    ])
+    const path = `/ojs/v1/queues/a%20b/pause?why=${'x'.repeat(600)}`.slice(0, 512)
+    const who = { role: 'operator', address: '127.0.0.1', requestId: 'req_operator', at: 5, path }
+    expect(kept[1]).toMatchObject(who)
+  })
+
+  test('is kept without keys, too, of what steers something, and then nothing is logged', async () => {
+    const kept: AuditRecord[] = []
+    const frame = await serve(ROUTES, { audit: (each) => kept.push(each) })
+    await frame.ask(request('POST', '/ojs/v1/jobs'))
+    await frame.ask(request('GET', '/ojs/v1/queues'))
+    await frame.ask(request('POST', '/ojs/v1/queues/q/pause'))
+    expect(kept).toMatchObject([{ key: null, role: null, address: '127.0.0.1', status: 200 }])
+    expect(frame.log).toEqual([])
   })
 
   test('names the key of a request that failed', async () => {

@@ -141,6 +141,18 @@ describe('every statement', () => {
     )
   })
 
+  it.each([
+    ['audit', 'INTEGER PRIMARY KEY'],
+    ['pruneAudit', 'INTEGER PRIMARY KEY'],
+    ['auditOfKey', 'audit_of_key'],
+    ['auditCountOfKey', 'audit_of_key'],
+    ['auditCount', 'SEARCH'],
+  ])('%s goes by %s', (name, index) => {
+    const plan = plans.get(name)?.join('; ') ?? ''
+    expect(plan).toContain(index)
+    expect(plan).not.toMatch(/SCAN audit|TEMP B-TREE/)
+  })
+
   it.each(Object.entries(INDEX_OF))('%s goes by %s', (name, index) => {
     const reads = (plans.get(name) ?? []).filter((detail) => detail.includes('jobs'))
     const byIndex = new RegExp(`SEARCH jobs USING (COVERING )?(INDEX )?${index}\\b`)

@@ -7,6 +7,7 @@ import {
   type RowState,
 } from '../../../job/job.ts'
 import type { QueueRecord, RetryQueue } from '../../known.ts'
+import { prepareAudit } from './audit.ts'
 import { prepareBulk } from './bulk.ts'
 import { prepareConcurrency } from './concurrency.ts'
 import { prepareCron } from './cron.ts'
@@ -100,6 +101,7 @@ export function prepareStatements(db: Database) {
     ...prepareHistory(db),
     ...prepareProgress(db),
     ...prepareSearch(db),
+    ...prepareAudit(db),
     ...prepareBulk(db),
     ...prepareConcurrency(db),
     ...prepareBookkeeping(db),
