@@ -89,7 +89,7 @@ export const VARIABLES = {
   OJS_AMQP_URL_FILE: { fallback: '', doc: 'file that holds OJS_AMQP_URL' },
   OJS_MANAGEMENT_URL: {
     fallback: '',
-    doc: "RabbitMQ's management API, to limit queues at run time",
+    doc: "RabbitMQ's management API, to limit queues and to show more of RabbitMQ",
   },
   OJS_MANAGEMENT_URL_FILE: { fallback: '', doc: 'file that holds OJS_MANAGEMENT_URL' },
   OJS_LEDGER: { fallback: 'sqlite:./data/ojs.db', doc: 'location of the ledger: sqlite:<path>' },

@@ -2,9 +2,11 @@
 import type { Turn } from '../job/delivery-order.ts'
 import type { Carry, JobRow } from '../job/job.ts'
 import type { ShownProperties } from '../job/request.ts'
+import type { Inspection } from './monitoring/inspection.ts'
 import type { Limits } from './topology/limits.ts'
 import type { Removal } from './topology/removal.ts'
 
+export type { Depth, QueueView, ServerView } from './monitoring/inspection.ts'
 export type { LimitsOutcome, QueueLimits } from './topology/limits.ts'
 
 /**
@@ -100,6 +102,9 @@ export interface Broker {
 
   /** Deletes queues that nobody uses. */
   readonly removal: Removal
+
+  /** What RabbitMQ has, for people to read. */
+  readonly inspection: Inspection
 
   /** Limits of queues that are set at run time. */
   readonly limits: Limits

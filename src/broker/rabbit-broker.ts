@@ -22,9 +22,12 @@ import type {
 } from './broker.ts'
 import { Connections } from './connection/connections.ts'
 import { Denials } from './connection/permissions.ts'
+import { virtualHostOf } from './connection/urls.ts'
 import { sweepQueue } from './consume/dead-letter-sweep.ts'
 import { Consumers } from './consumers.ts'
 import { ControlPublisher } from './control/publisher.ts'
+import { Inspector } from './inspector.ts'
+import { ManagementApi } from './management-api.ts'
 import { shownMessage } from './messages/incoming-message.ts'
 import type { Outgoing } from './messages/outgoing-message.ts'
 import { outgoingOrNull, toDeadLetters } from './messages/owed-message.ts'
@@ -44,7 +47,7 @@ import { Delays } from './topology/delay-plugin.ts'
 import { EntityChecker } from './topology/entity-checker.ts'
 import { LeaderlessQueues } from './topology/leaderless-queues.ts'
 import { RetryQueues } from './topology/retry-queues.ts'
-import { loadTopology } from './topology/topology.ts'
+import { loadTopology, type Topology } from './topology/topology.ts'
 
 /** Longest wait of `start`, before which nothing is served: each silent host alone takes as long. */
 const START_WAIT_MS = 10_000
@@ -85,6 +88,7 @@ export class RabbitBroker implements Broker, Service {
   readonly name = 'broker'
   readonly removal: QueueRemoval
   readonly limits: PolicyLimits
+  readonly inspection: Inspector
   readonly #deps: BrokerDeps
   readonly #hooks = new AttachedHooks()
   readonly #delays: Delays
@@ -173,7 +177,8 @@ export class RabbitBroker implements Broker, Service {
       onUp: () => hooks.arrivals.onUp(),
     })
     this.#watch = this.#newWatch({ ...shared, ...declaring, ...rechecks })
-    this.limits = new PolicyLimits(options, this.#names)
+    this.limits = new PolicyLimits(new ManagementApi(options), this.#names)
+    this.inspection = this.#newInspector(topology, options)
     this.removal = this.#newRemoval({ ...declaring, logger })
     this.#listen()
   }
@@ -398,6 +403,20 @@ export class RabbitBroker implements Broker, Service {
       ...given,
       ...{ declarer: this.#declarer, dead: this.#dead, publisher: this.#publisher },
       deliveries: this.#consumers.deliveries,
+    })
+  }
+
+  #newInspector(topology: Topology, options: BrokerOptions): Inspector {
+    const { deliveries } = this.#consumers
+    return new Inspector({
+      ...{ topology, names: this.#names, api: new ManagementApi(options) },
+      connections: this.#connections.all,
+      declare: this.#connections.declare,
+      virtualHost: virtualHostOf(new URL(options.amqpUrls[0] ?? 'amqp://localhost')),
+      now: () => this.#deps.clock.now(),
+      knownQueues: () => this.#declarer.knownQueues(),
+      retryQueues: () => this.#hooks.queues.recordedRetryQueues(),
+      held: (queue) => deliveries.heldOf(queue),
     })
   }
 

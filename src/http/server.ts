@@ -26,6 +26,7 @@ import { jobSearchRoutes } from './routes/job-search.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { maintenanceRoutes } from './routes/maintenance.ts'
 import { auditRoutes } from './routes/operate/audit.ts'
+import { rabbitmqRoutes } from './routes/operate/rabbitmq.ts'
 import { progressRoutes } from './routes/progress.ts'
 import { queueRoutes } from './routes/queues.ts'
 import { recoverRoutes } from './routes/recover.ts'
@@ -144,6 +145,7 @@ function allRoutes(door: Door): Endpoint[] {
     ...adminWorkerRoutes(door),
     ...adminStatsRoutes(door),
     ...auditRoutes(door),
+    ...rabbitmqRoutes(door),
   ]
 }
 

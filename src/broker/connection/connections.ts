@@ -48,7 +48,7 @@ export class Connections {
     return [this.publish, this.consume, this.declare]
   }
 
-  get #all(): Connection[] {
+  get all(): Connection[] {
     return [...this.main, this.reply, this.events]
   }
 
@@ -59,11 +59,11 @@ export class Connections {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#all.map((connection) => connection.close()))
+    await Promise.all(this.all.map((connection) => connection.close()))
   }
 
   warnings(): BrokerWarning[] {
-    return [...channelWarnings(this.#all), ...this.#withoutDeclare()]
+    return [...channelWarnings(this.all), ...this.#withoutDeclare()]
   }
 
   /** Jobs flow without the declare connection, so the broker's status does not show its loss. */
@@ -75,7 +75,7 @@ export class Connections {
   }
 
   gauges(): ConnectionGauges {
-    return connectionGauges(this.#all, this.publish)
+    return connectionGauges(this.all, this.publish)
   }
 }
 

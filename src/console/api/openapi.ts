@@ -1957,6 +1957,7 @@ export interface Operations {
       page?: number
       per_page?: number
       cursor?: string
+      include?: 'rabbitmq'
     }
     body: null
     answer: {
@@ -1965,7 +1966,9 @@ export interface Operations {
     }
   }
   'GET /ojs/v1/admin/queues/{name}': {
-    query: {}
+    query: {
+      include?: 'rabbitmq'
+    }
     body: null
     answer: AdminQueueDetail
   }
@@ -2671,6 +2674,22 @@ export interface Operations {
     body: null
     answer: {
       items: AuditRecord[]
+      pagination: Pagination
+    }
+  }
+  'GET /ojs/v1/admin/rabbitmq': {
+    query: {}
+    body: null
+    answer: Rabbitmq
+  }
+  'GET /ojs/v1/admin/rabbitmq/queues': {
+    query: {
+      limit?: number
+      offset?: number
+    }
+    body: null
+    answer: {
+      items: RabbitmqQueue[]
       pagination: Pagination
     }
   }
@@ -3695,6 +3714,30 @@ export interface AdminQueue {
   oldest_overdue_retry_at?: string
   oldest_overdue_schedule_at?: string
   created_at: string
+  /**
+   * If asked for, and RabbitMQ answers.
+   */
+  rabbitmq?: QueueMessages
+}
+export interface QueueMessages {
+  ready: number
+  consumers: number
+  /**
+   * Deliveries that this gateway holds: buffered, or with workers over HTTP.
+   */
+  held: number
+  /**
+   * Of all consumers, some seconds old. With `OJS_MANAGEMENT_URL`.
+   */
+  unacknowledged?: number
+  /**
+   * Available jobs that concurrency keys hold back, without a message.
+   */
+  held_back: number
+  /**
+   * Available jobs that have lost their messages; 0 if they are few.
+   */
+  missing: number
 }
 export interface AdminQueueDetail {
   name: string
@@ -3734,6 +3777,10 @@ export interface AdminQueueDetail {
   oldest_overdue_retry_at?: string
   oldest_overdue_schedule_at?: string
   created_at: string
+  /**
+   * If asked for, and RabbitMQ answers.
+   */
+  rabbitmq?: QueueMessages
   /**
    * What is set for this queue; see `PUT …/config`.
    */
@@ -3943,4 +3990,137 @@ export interface AuditRecord {
    * The log lines of the request have it, too.
    */
   request_id: string
+}
+export interface Rabbitmq {
+  status: 'up' | 'down' | 'blocked' | 'foreign'
+  reason?: string
+  virtual_host: string
+  /**
+   * Empty while there is no connection.
+   */
+  version: string
+  gateway_connections: {
+    name: string
+    up: boolean
+    channels: number
+    /**
+     * Why it is down or blocked.
+     */
+    reason?: string
+  }[]
+  management: 'connected' | 'not_configured' | 'denied' | 'unavailable'
+  management_error?: string
+  cluster_name?: string
+  erlang_version?: string
+  /**
+   * Absent: RabbitMQ does not tell.
+   */
+  nodes?: {
+    items: RabbitmqNode[]
+    total: number
+  }
+  /**
+   * Absent: RabbitMQ does not tell.
+   */
+  connections?: {
+    items: RabbitmqConnection[]
+    total: number
+  }
+  /**
+   * Absent: RabbitMQ does not tell.
+   */
+  channels?: {
+    items: RabbitmqChannel[]
+    total: number
+  }
+  /**
+   * Absent: RabbitMQ does not tell.
+   */
+  policies?: {
+    items: RabbitmqPolicy[]
+    total: number
+  }
+  warnings: {
+    code: string
+    message: string
+    details?: {
+      [k: string]: unknown
+    }
+  }[]
+}
+export interface RabbitmqNode {
+  name: string
+  running: boolean
+  memory_used?: number
+  memory_limit?: number
+  memory_alarm: boolean
+  disk_free?: number
+  disk_limit?: number
+  disk_alarm: boolean
+  uptime_ms?: number
+}
+export interface RabbitmqConnection {
+  name: string
+  user?: string
+  peer?: string
+  state?: string
+  channels?: number
+  /**
+   * Of its client library.
+   */
+  product?: string
+  connected_at?: string
+}
+export interface RabbitmqChannel {
+  name: string
+  user?: string
+  state?: string
+  consumers?: number
+  unacknowledged?: number
+  unconfirmed?: number
+  prefetch?: number
+}
+export interface RabbitmqPolicy {
+  name: string
+  pattern: string
+  applies_to: string
+  definition: {
+    [k: string]: unknown
+  }
+  priority: number
+}
+export interface RabbitmqQueue {
+  name: string
+  use: 'job' | 'dead_letters' | 'control' | 'retry' | 'system' | 'other'
+  /**
+   * The OJS queue that it belongs to.
+   */
+  queue?: string
+  type?: string
+  ready?: number
+  unacknowledged?: number
+  consumers?: number
+  policy?: string
+  node?: string
+  state?: string
+  /**
+   * False: the gateway would declare it, and it is not there.
+   */
+  exists: boolean
+  /**
+   * As RabbitMQ has them.
+   */
+  arguments?: {
+    [k: string]: unknown
+  }
+  /**
+   * As the gateway would declare them; absent: it would not.
+   */
+  expected?: {
+    [k: string]: unknown
+  }
+  /**
+   * The names of the arguments that differ.
+   */
+  differing: string[]
 }

@@ -122,6 +122,22 @@ export const PAUSE_OR_RESUME: Readonly<Record<'pause' | 'resume', Description>> 
 
 const PER_MINUTE = { processed_per_minute: NUMBER, failed_per_minute: NUMBER }
 
+const MESSAGES = entity('QueueMessages', {
+  ready: INTEGER,
+  consumers: INTEGER,
+  held: told('Deliveries that this gateway holds: buffered, or with workers over HTTP.', INTEGER),
+  'unacknowledged?': told(
+    'Of all consumers, some seconds old. With `OJS_MANAGEMENT_URL`.',
+    INTEGER,
+  ),
+  held_back: told('Available jobs that concurrency keys hold back, without a message.', INTEGER),
+  missing: told('Available jobs that have lost their messages; 0 if they are few.', INTEGER),
+})
+
+const WITH_RABBITMQ = {
+  include: told('`rabbitmq`: also what RabbitMQ has of the queue.', oneOf(['rabbitmq'])),
+}
+
 const ADMIN_QUEUE = {
   name: TEXT,
   state: ADMIN_STATE,
@@ -138,13 +154,14 @@ const ADMIN_QUEUE = {
   ),
   ...OLDEST,
   created_at: INSTANT,
+  'rabbitmq?': told('If asked for, and RabbitMQ answers.', MESSAGES),
 }
 
 export const LIST_ADMIN_QUEUES: Description = {
   id: 'listAdminQueues',
   tag: 'admin',
   summary: 'List the queues with counts, throughput and the oldest waiting job',
-  query: ADMIN_PAGE,
+  query: { ...ADMIN_PAGE, ...WITH_RABBITMQ },
   answers: {
     200: object({ items: list(entity('AdminQueue', ADMIN_QUEUE)), pagination: PAGINATION }),
   },
@@ -159,6 +176,7 @@ export const GET_ADMIN_QUEUE: Description = {
   id: 'getAdminQueue',
   tag: 'admin',
   summary: 'Read a queue with counts, throughput and the oldest waiting job',
+  query: WITH_RABBITMQ,
   answers: { 200: QUEUE_DETAIL },
 }
 

@@ -1,10 +1,11 @@
 /** Statistics of everything, and queues, as OJS's Admin API shows and changes them. */
 import type { Request } from 'express'
-import { notFound } from '../../errors.ts'
+import { echoed, invalidField, notFound } from '../../errors.ts'
 import { timestamp } from '../../job/document.ts'
 import { createQueue } from '../../operations/queues/create.ts'
 import { pauseQueue, resumeQueue } from '../../operations/queues/pause.ts'
 import { listQueues, recentWaits } from '../../operations/queues/queues.ts'
+import { messagesOf } from '../../operations/rabbitmq.ts'
 import { requireQueueInScope } from '../../operations/scope.ts'
 import { purgeQueue, requireOneMeaning } from '../../operations/search/purge.ts'
 import { listWorkers } from '../../operations/workers/workers.ts'
@@ -22,7 +23,7 @@ import {
   PURGE_QUEUE,
 } from '../openapi/queues.ts'
 import { type Endpoint, pathParameter } from '../route.ts'
-import { adminQueue, adminStats } from './queue-documents.ts'
+import { adminQueue, adminStats, messageMembers } from './queue-documents.ts'
 import type { Door } from './route-deps.ts'
 import { queueDetail } from './steer/queues.ts'
 
@@ -63,8 +64,13 @@ export function adminQueueRoutes({ deps, health }: Door): Endpoint[] {
         const page = adminPageOf(request)
         const place = { limit: page.limit, offset: startOf(page) }
         const { queues, total } = await listQueues(deps, place, request.context.queues)
+        const names = queues.map(({ name }) => name)
+        const messages = includesRabbitmq(request) ? await messagesOf(deps, names) : undefined
         const items = await Promise.all(
-          queues.map(async (queue) => adminQueue(queue, await recentWaits(deps, queue.name))),
+          queues.map(async (queue) => ({
+            ...adminQueue(queue, await recentWaits(deps, queue.name)),
+            ...messageMembers(messages?.get(queue.name)),
+          })),
         )
         const pagination = memoryPagination(request, page, total)
         answer(response, 200, JSON.stringify({ items, pagination }))
@@ -77,7 +83,8 @@ export function adminQueueRoutes({ deps, health }: Door): Endpoint[] {
       access: ['operator', 'reader'],
       scoping: 'queue',
       async handle(request, response) {
-        answer(response, 200, await queueDetail(deps, pathParameter(request, 'name')))
+        const name = pathParameter(request, 'name')
+        answer(response, 200, await queueDetail(deps, name, includesRabbitmq(request)))
       },
     },
   ]
@@ -137,6 +144,16 @@ function changeRoutes({ deps }: Pick<Door, 'deps'>): Endpoint[] {
       },
     },
   ]
+}
+
+/** Throws 400 for another word. */
+function includesRabbitmq(request: Request): boolean {
+  const text = parameter(request, 'include')
+  if (text === null || text === 'rabbitmq') return text !== null
+  throw invalidField('include', "The 'include' parameter must name rabbitmq.", {
+    expected: ['rabbitmq'],
+    received: echoed(text),
+  })
 }
 
 function knownQueue(deps: Door['deps'], name: string): string {

@@ -5,6 +5,7 @@ import { type Histogram, percentile } from '../../job/values/histogram.ts'
 import type { Configured } from '../../operations/queues/configure.ts'
 import type { Drain } from '../../operations/queues/drain.ts'
 import { type QueueSummary, RECENT_MINUTES } from '../../operations/queues/queues.ts'
+import type { Messages } from '../../operations/rabbitmq.ts'
 
 /** What several queues have together. */
 type Totals = Pick<QueueSummary, 'counts' | 'recent'>
@@ -41,6 +42,14 @@ function latency(waits: Histogram): object {
   const of = (share: number) => percentile(waits, share)
   const [p50, p95, p99] = [of(0.5), of(0.95), of(0.99)]
   return p50 === null ? {} : { latency_ms: { p50, p95, p99 } }
+}
+
+/** What RabbitMQ has of it; absent: unknown. */
+export function messageMembers(messages: Messages | undefined): object {
+  if (messages === undefined) return {}
+  const { ready, consumers, held, unacknowledged, heldBack, missing } = messages
+  const all = unacknowledged === null ? {} : { unacknowledged }
+  return { rabbitmq: { ready, consumers, held, ...all, held_back: heldBack, missing } }
 }
 
 /** What operators have set for a queue; members that are not set are absent. */

@@ -410,3 +410,133 @@ it('lists queues with percentiles of how long their jobs waited', async () => {
   const listed = items.find(({ name }: { name: string }) => name === queue)
   expect(listed.latency_ms).toEqual({ p50, p95, p99 })
 })
+
+describe('RabbitMQ as it is', () => {
+  const rabbitmq = async (gateway: TestGateway) =>
+    (await ask(gateway, 'GET', '/admin/rabbitmq')).body
+
+  it('without its management API: what the gateway knows, and its own queues', async () => {
+    const gateway = await gatewayForAll()
+    const queue = freshQueue()
+    const retried = await startJob(gateway, queue, { retry: { initial_interval: 'PT40S' } })
+    await nack(gateway, retried.id, { retryable: true })
+    await gateway.push(queue)
+    const server = await rabbitmq(gateway)
+    expect(server).toMatchObject({
+      status: 'up',
+      virtual_host: vhost.name,
+      management: 'not_configured',
+    })
+    expect(server.version).toMatch(/^\d+\.\d+/)
+    expect(server.gateway_connections).toContainEqual(
+      expect.objectContaining({ name: 'publish', up: true }),
+    )
+    expect(server).not.toHaveProperty('connections')
+    const { items, pagination } = await allQueues(gateway)
+    expect(pagination.total).toBe(items.length)
+    const own = items.find((each) => each.queue === queue && each.use === 'job')
+    expect(own).toMatchObject({ name: `ojs.queue.${queue}`, ready: 1, exists: true, differing: [] })
+    expect(own?.expected).toMatchObject({ 'x-queue-type': 'classic', 'x-max-priority': 10 })
+    expect(new Set(items.map(({ use }) => use))).toEqual(
+      new Set(['job', 'dead_letters', 'control', 'retry', 'system']),
+    )
+  })
+
+  it('has the messages of a queue beside its jobs', async () => {
+    const gateway = await gatewayForAll()
+    const queue = freshQueue()
+    await startJob(gateway, queue)
+    await gateway.push(queue)
+    await gateway.push(queue, { options: { concurrency: { key: queue, limit: 1 } } })
+    await gateway.push(queue, { options: { concurrency: { key: queue, limit: 1 } } })
+    await eventually(async () => {
+      const { body } = await ask(gateway, 'GET', `/admin/queues/${queue}?include=rabbitmq`)
+      const { available, active } = body.counts
+      expect([available, active]).toEqual([3, 1])
+      const { ready, held, held_back: heldBack, missing } = body.rabbitmq
+      return ready === 2 && held === 1 && heldBack === 1 && missing === 0
+    })
+    const listed = (await ask(gateway, 'GET', '/admin/queues?include=rabbitmq&limit=100')).body
+    const item = listed.items.find(({ name }: { name: string }) => name === queue)
+    expect(item.rabbitmq).toMatchObject({ ready: 2, held: 1 })
+    expect((await ask(gateway, 'GET', `/admin/queues/${queue}`)).body).not.toHaveProperty(
+      'rabbitmq',
+    )
+    expect((await ask(gateway, 'GET', '/admin/queues?include=all')).status).toBe(400)
+  })
+
+  it('with its management API: connections, channels, nodes, policies, and queues that differ', async () => {
+    const own = await createVhost()
+    const [queue, foreign] = [freshQueue(), freshQueue()]
+    await withChannel(own.url, async (channel) => {
+      await channel.assertQueue(`ojs.queue.${queue}`, { arguments: { 'x-max-priority': 3 } })
+      await channel.assertQueue(foreign, { durable: true })
+    })
+    await own.setPolicy('all-of-them', '^ojs', { 'max-length': 1_000_000 })
+    const gateway = await start(own.url, { OJS_MANAGEMENT_URL: MANAGEMENT })
+    await gateway.push(queue)
+    let shown = await rabbitmq(gateway)
+    await eventually(async () => {
+      shown = await rabbitmq(gateway)
+      return shown.connections.total >= 3 && shown.channels.total > 0
+    })
+    expect(shown).toMatchObject({ management: 'connected', status: 'up' })
+    expect(shown.connections.items.map(({ name }: { name: string }) => name)).toContain(
+      'ojs-rabbitmq publish',
+    )
+    expect(shown.nodes.items[0]).toMatchObject({ running: true, memory_alarm: false })
+    expect(shown.policies.items).toMatchObject([
+      { name: 'all-of-them', definition: { 'max-length': 1_000_000 } },
+    ])
+    expect(JSON.stringify(shown)).not.toMatch(/guest:|"password"/)
+    await eventually(async () => {
+      const { items } = await allQueues(gateway)
+      const job = items.find(({ name }) => name === `ojs.queue.${queue}`)
+      const other = items.find(({ name }) => name === foreign)
+      expect(other).toMatchObject({ use: 'other', exists: true, differing: [] })
+      expect(job).toMatchObject({ use: 'job', queue })
+      expect(job?.differing).toContain('x-max-priority')
+      expect(job?.differing).not.toContain('x-queue-type')
+      const dead = items.find(({ name }) => name === `ojs.queue.dlx.${queue}`)
+      expect(dead).toMatchObject({ use: 'dead_letters', type: 'quorum', differing: [] })
+      return job?.policy === 'all-of-them' && job?.ready === 1
+    })
+    await gateway.stop()
+    for (const [url, management] of [
+      [MANAGEMENT.replace('guest:guest', 'guest:wrong-word'), 'denied'],
+      ['http://127.0.0.1:1', 'unavailable'],
+    ] as const) {
+      const refused = await start(own.url, { OJS_MANAGEMENT_URL: url })
+      const server = await rabbitmq(refused)
+      expect(server).toMatchObject({ status: 'up', management })
+      expect(JSON.stringify(server)).not.toContain('wrong-word')
+      // The gateway's own queues are shown all the same.
+      expect((await allQueues(refused)).items.map(({ use }) => use)).toContain('job')
+      await refused.stop()
+    }
+    await own.drop()
+  })
+
+  interface Listed {
+    name: string
+    use: string
+    queue?: string
+    ready?: number
+    policy?: string
+    expected?: object
+    differing: string[]
+  }
+
+  async function allQueues(gateway: TestGateway) {
+    const items: Listed[] = []
+    for (;;) {
+      const { body } = await ask(
+        gateway,
+        'GET',
+        `/admin/rabbitmq/queues?limit=100&offset=${items.length}`,
+      )
+      items.push(...body.items)
+      if (!body.pagination.has_more) return { items, pagination: body.pagination }
+    }
+  }
+})

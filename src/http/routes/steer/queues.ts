@@ -2,6 +2,7 @@
 import { configurationOf, configureQueue } from '../../../operations/queues/configure.ts'
 import { drainQueue } from '../../../operations/queues/drain.ts'
 import { findQueue, recentWaits } from '../../../operations/queues/queues.ts'
+import { messagesOf } from '../../../operations/rabbitmq.ts'
 import { requireOneMeaning } from '../../../operations/search/purge.ts'
 import { deleteQueue } from '../../../operations/steer/delete-queue.ts'
 import { readJson, readOptionalJson } from '../../message/body.ts'
@@ -9,7 +10,12 @@ import { parameter } from '../../message/query.ts'
 import { answer } from '../../message/respond.ts'
 import { CONFIGURE_QUEUE, DELETE_QUEUE, DRAIN_QUEUE } from '../../openapi/queues.ts'
 import { type Endpoint, pathParameter } from '../../route.ts'
-import { adminQueue, configurationDocument, drainMembers } from '../queue-documents.ts'
+import {
+  adminQueue,
+  configurationDocument,
+  drainMembers,
+  messageMembers,
+} from '../queue-documents.ts'
 import type { Door } from '../route-deps.ts'
 
 /** Changes of queues (OJS admin API and queue configuration; not part of the seeds). */
@@ -66,8 +72,17 @@ function configRoute({ deps }: Pick<Door, 'deps'>, path: string): Endpoint {
 }
 
 /** A queue in full, as JSON. Throws 404. */
-export async function queueDetail(deps: Door['deps'], name: string): Promise<string> {
+export async function queueDetail(
+  deps: Door['deps'],
+  name: string,
+  withMessages = false,
+): Promise<string> {
   const [queue, waits] = await Promise.all([findQueue(deps, name), recentWaits(deps, name)])
   const configuration = configurationDocument(configurationOf(deps, name))
-  return JSON.stringify({ ...adminQueue(queue, waits), configuration })
+  const messages = withMessages ? (await messagesOf(deps, [name])).get(name) : undefined
+  return JSON.stringify({
+    ...adminQueue(queue, waits),
+    ...messageMembers(messages),
+    configuration,
+  })
 }

@@ -1,0 +1,45 @@
+/** RabbitMQ as it is, for people to read: the server, its queues, and messages beside the ledger's jobs. */
+import type { BrokerStatus, BrokerWarning, Depth, QueueView, ServerView } from '../broker/broker.ts'
+import type { Deps } from './deps.ts'
+
+export type { QueueView }
+
+export interface ServerReport extends ServerView {
+  status: BrokerStatus
+  warnings: readonly BrokerWarning[]
+}
+
+/** What RabbitMQ has of a queue beside what the ledger knows. */
+export interface Messages extends Depth {
+  /** Available jobs that their concurrency keys hold back: they have no message. */
+  heldBack: number
+  /** Available jobs that have lost their messages, as far as is known (`Broker.silentlyAcknowledged`). */
+  missing: number
+}
+
+export async function serverReport({ broker }: Pick<Deps, 'broker'>): Promise<ServerReport> {
+  const server = await broker.inspection.server()
+  return { ...server, status: broker.status(), warnings: broker.warnings() }
+}
+
+export function brokerQueues(
+  { broker }: Pick<Deps, 'broker'>,
+  page: { limit: number; offset: number },
+): Promise<{ queues: readonly QueueView[]; total: number }> {
+  return broker.inspection.queues(page)
+}
+
+/** By queue; those that RabbitMQ does not have, or could not be asked for, are missing. */
+export async function messagesOf(
+  { broker, ledger }: Pick<Deps, 'broker' | 'ledger'>,
+  queues: readonly string[],
+): Promise<ReadonlyMap<string, Messages>> {
+  const depths = await broker.inspection.depths(queues)
+  return new Map(
+    [...depths].map(([queue, depth]) => {
+      const { available } = ledger.known.counts(queue)
+      const missing = broker.silentlyAcknowledged(queue, available)
+      return [queue, { ...depth, heldBack: ledger.known.held(queue), missing }]
+    }),
+  )
+}
