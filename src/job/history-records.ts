@@ -1,6 +1,6 @@
 /** The history of a job in the words of OJS's document: several records for each change of state. */
 import { timestamp } from './document.ts'
-import type { StateChange } from './history.ts'
+import { PRIORITY_CHANGED, type StateChange } from './history.ts'
 import { allowedAttempts, isTerminal, type JobRow } from './job.ts'
 import type { ErrorEntry } from './retry/error-history.ts'
 import { jsonOrNull, membersOf } from './values/json-value.ts'
@@ -49,6 +49,7 @@ interface Known {
 function recordsOf(job: JobRow, change: StateChange, known: Known): [string, Data][] {
   const { from, to, attempt, reason } = change
   if (from === null) return [['job.created', creation(job, change)]]
+  if (from === to && reason === PRIORITY_CHANGED) return [[`job.${reason}`, {}]]
   const moved: [string, Data] = ['job.state_changed', { from, to, ...because(reason) }]
   switch (to) {
     case 'active':

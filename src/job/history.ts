@@ -24,6 +24,9 @@ export interface StateChange {
   reason: string | null
 }
 
+/** The reason of a line that tells of no other state. */
+export const PRIORITY_CHANGED = 'priority_changed'
+
 /** Characters of a name in a line. Lines stay short, because each change writes the job's whole row again. */
 const MAX_NAME = 128
 

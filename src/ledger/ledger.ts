@@ -1,6 +1,7 @@
 /** The ledger's contract (docs/architecture.md §7): every write is fenced, and tells what it changed. */
 import type { Cause } from '../job/history.ts'
 import type { JobRow, JobState, NewJob } from '../job/job.ts'
+import type { PriorityRefusal } from '../job/priority.ts'
 import type { Stale } from '../job/stale.ts'
 import type { AuditLedger } from './audit.ts'
 import type { BulkLedger } from './bulk.ts'
@@ -179,6 +180,19 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   cancel(id: string, now: number, cause?: Cause): Promise<Cancelled | Stale>
 
   /**
+   * PATCH: another priority for a job that is `available`, `scheduled` or `pending`. A job with a message
+   * (`hasMessage`) goes on in the next generation: an `available` one with a fresh nonce, a `scheduled` one is
+   * held by the ledger from now on; native workers are told by `Reads.tombstones` that the message before is
+   * void. `mayReplace` false: such a job stays as it is (`message_out`). Fence: state, generation and attempt as
+   * read. Nothing is written if the priority is the same.
+   */
+  prioritize(
+    id: string,
+    priority: number,
+    terms: { now: number; cause: Cause; mayReplace: boolean },
+  ): Promise<Prioritized>
+
+  /**
    * Purge: erases (`isErased`) those of these jobs that are in one of `states`. A job that waits is cancelled
    * first, as by `cancel`. The erased rows stay for as long as `PruneCutoffs.withdrawn` says, so that messages
    * of the jobs are dropped when they arrive. The rows of a workflow's jobs stay as they are. All in one commit.
@@ -237,6 +251,11 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   /** Commits the writes that wait, and closes. Idempotent. */
   close(): Promise<void>
 }
+
+/** `before`: as it was; `isReplaced`: its message is void, and it owes one, or the ledger holds it. */
+export type Prioritized =
+  | { outcome: 'prioritized'; job: JobRow; before: JobRow; isReplaced: boolean }
+  | { outcome: PriorityRefusal | 'message_out'; row: JobRow | null }
 
 export interface PurgeTerms {
   states: readonly JobState[]

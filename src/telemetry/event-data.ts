@@ -44,6 +44,8 @@ export function ownData(event: ListedEvent): Readonly<Record<string, unknown>> |
       return expiryData(event.job)
     case 'job.discarded':
       return { total_attempts: event.job.attempt, ...lastError(event.job) }
+    case 'priority.changed':
+      return { from: event.from, to: event.job.priority }
     case 'job.started':
     case 'dead_letter.added':
     case 'dead_letter.retried':

@@ -43,6 +43,8 @@ type OneJobEvent =
   /** How far a running job is, by its own words; for each job at most one a second. */
   | { type: 'job.progress'; job: LeaseFacts; progress: number | null; message: string | null }
   | { type: 'job.checkpointed'; job: LeaseFacts; sequence: number; sizeBytes: number }
+  /** A job that waits has another priority than `from`. */
+  | { type: 'priority.changed'; job: JobRow; from: number }
   /** Listed under `GET /dead-letter` from now on; emitted right after the end that put it there (C-93). */
   | { type: 'dead_letter.added'; job: JobRow }
   /** A dead letter was made available again. */

@@ -127,6 +127,7 @@ function count(event: CountedEvent, series: JobSeries): void {
     case 'job.heartbeat':
     case 'job.progress':
     case 'job.checkpointed':
+    case 'priority.changed':
     case 'dead_letter.added':
     case 'dead_letter.retried':
     case 'dead_letter.deleted':

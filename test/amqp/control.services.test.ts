@@ -14,6 +14,15 @@ async function tell(queue: string, type: string, body: object, more: object = {}
   await admin.channel.waitForConfirms()
 }
 
+/** Hears what is broadcast to the workers of a queue. */
+async function listen(of: string, hear: (message: ConsumeMessage) => void): Promise<Channel> {
+  const channel = await admin.model.createChannel()
+  const { queue } = await channel.assertQueue('', { exclusive: true, autoDelete: true })
+  await channel.bindQueue(queue, 'ojs.exchange.direct', `ojs.control.workers.${of}`)
+  await channel.consume(queue, (message) => message && hear(message), { noAck: true })
+  return channel
+}
+
 async function stateOf(id: string): Promise<string> {
   return (await gateway.get(id)).body.job.state
 }
@@ -43,20 +52,27 @@ describe('ojs.control.cancel', () => {
     expect((await gateway.ack(id)).status).toBe(409)
   })
 
+  it('a message that another priority makes void is broadcast as cancelled, with its generation', async () => {
+    const id = await clients.push('told-anew')
+    const heard = new Promise<unknown>((resolve) => {
+      void listen('told-anew', (message) => resolve(JSON.parse(message.content.toString()))).then(
+        () => gateway.request('PATCH', `/ojs/v1/jobs/${id}`, { priority: 3 }),
+      )
+    })
+    expect(await heard).toEqual({ job_id: id, generation: 0 })
+    const [job] = await clients.fetch('told-anew')
+    expect(job).toMatchObject({ id, generation: 1, priority: 3 })
+  })
+
   it('AMQP-019 broadcasts the cancellation to the workers of that queue', async () => {
     const id = await clients.push('told')
     const delivery = await admin.channel.get('ojs.queue.told')
     if (delivery === false) throw new Error('no message')
     const heard: { type: string; body: unknown }[] = []
-    const channel = await admin.model.createChannel()
-    const { queue } = await channel.assertQueue('', { exclusive: true, autoDelete: true })
-    await channel.bindQueue(queue, 'ojs.exchange.direct', 'ojs.control.workers.told')
-    const onMessage = (message: ConsumeMessage | null) => {
-      if (message === null) return
+    const channel = await listen('told', (message) => {
       const body: unknown = JSON.parse(message.content.toString())
       heard.push({ type: String(message.properties.type), body })
-    }
-    await channel.consume(queue, onMessage, { noAck: true })
+    })
     await tell('told', 'ojs.control.heartbeat', { job_id: id, worker_id: 'w-native' })
     await eventually(async () => (await stateOf(id)) === 'active')
     await tell('told', 'ojs.control.cancel', { job_id: id })

@@ -16,6 +16,7 @@ import { keptKeyContract } from './contract/kept-keys.ts'
 import { leaseContract } from './contract/lease.ts'
 import { maintenanceContract } from './contract/maintenance.ts'
 import { nativeContract } from './contract/native.ts'
+import { priorityContract } from './contract/priority.ts'
 import { progressContract } from './contract/progress.ts'
 import { queueSettingsContract } from './contract/queue-settings.ts'
 import { queueContract } from './contract/queues.ts'
@@ -65,6 +66,7 @@ export const RULES: readonly Part[] = [
   historyContract,
   trafficContract,
   workflowContract,
+  priorityContract,
   progressContract,
   searchContract,
   concurrencyContract,

@@ -134,6 +134,8 @@ describe('answers are as the OpenAPI document says:', () => {
     await ask('POST', `/admin/jobs/${a}/cancel`)
     await ask('POST', `/admin/jobs/${a}/retry`)
     await ask('POST', `/admin/jobs/${a}/copy`, { override: { args: [2] } })
+    await ask('PATCH', `/admin/jobs/${a}`, { priority: 4 })
+    await ask('PATCH', `/jobs/${b}`, { priority: 4 })
     await ask('POST', '/jobs/bulk/cancel', { job_ids: [a, b] })
     await ask('POST', '/jobs/bulk/cancel', { job_ids: ['unknown', b] })
     await ask('DELETE', `/admin/jobs/${b}`)

@@ -171,6 +171,13 @@ export interface Operations {
       }
     }
   }
+  'PATCH /ojs/v1/jobs/{id}': {
+    query: {}
+    body: PriorityRequest
+    answer: {
+      job: Job
+    }
+  }
   'GET /ojs/v1/admin/jobs': {
     query: {
       state?: string
@@ -228,6 +235,13 @@ export interface Operations {
         cancelled_at: string | null
         discarded_at: string | null
       }
+    }
+  }
+  'PATCH /ojs/v1/admin/jobs/{id}': {
+    query: {}
+    body: PriorityRequest
+    answer: {
+      job: Job
     }
   }
   'DELETE /ojs/v1/admin/jobs/{id}': {
@@ -2948,6 +2962,9 @@ export interface BatchRequest {
    * @maxItems 1000
    */
   jobs: [PushRequest, ...PushRequest[]]
+}
+export interface PriorityRequest {
+  priority: number
 }
 export interface JobItem {
   /**

@@ -1,7 +1,8 @@
 /** Of what operators do to jobs: `/admin/jobs/:id/…`, `/jobs/bulk`, `/admin/operations`. */
 import { JOB_STATES } from '../../job/job.ts'
 import { JOB_ACTIONS, type JobAction } from '../../job/steer.ts'
-import type { Description } from './description.ts'
+import { PRIORITY_SCHEMA } from '../../schemas/requests/admin.ts'
+import { type Description, under } from './description.ts'
 import { ADMIN_PAGE, ID, JOB, jobWith, PAGINATION, STATE } from './members.ts'
 import {
   BOOLEAN,
@@ -59,6 +60,19 @@ export const DELETE_ADMIN_JOB: Description = {
   summary: 'Delete an ended job for good',
   answers: { 204: null },
   errors: [409],
+}
+
+const JOB_PATHS = ['/ojs/v1/admin/jobs/:id', '/ojs/v1/jobs/:id']
+
+export function prioritizeUnder(path: string): Description {
+  return under(path, JOB_PATHS, {
+    id: 'prioritizeJob',
+    tag: 'admin',
+    summary: 'Give a job that waits another priority',
+    body: PRIORITY_SCHEMA,
+    answers: { 200: object({ job: JOB }) },
+    errors: [409],
+  })
 }
 
 const FILTER = told('The members of the filters of `GET /ojs/v1/admin/jobs`.', MAP)

@@ -52,6 +52,7 @@ import type { Reads } from '../reads.ts'
 import type { SchemaLedger } from '../schemas.ts'
 import type { WorkflowLedger } from '../workflows.ts'
 import { SqliteBulk } from './bulk/bulk.ts'
+import { prioritizeJob } from './bulk/priority.ts'
 import { Access } from './commit/access.ts'
 import type { FileWatch } from './file-watch.ts'
 import { SqliteConcurrency } from './keyed/concurrency.ts'
@@ -333,6 +334,10 @@ export class SqliteLedger implements Ledger {
 
   discardDead(jobMessage: DeadMessage, terms: { now: number; wall: number }): Promise<DeadOutcome> {
     return this.#access.writeMany(1, () => discardDead(this.#store, jobMessage, terms))
+  }
+
+  prioritize(...[id, priority, terms]: Parameters<Ledger['prioritize']>) {
+    return this.#access.writeMany(1, () => prioritizeJob(this.#store, id, priority, terms))
   }
 
   purge(ids: readonly string[], terms: PurgeTerms): Promise<Purged[]> {

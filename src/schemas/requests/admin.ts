@@ -18,6 +18,17 @@ export const DIRECTIVE_SCHEMA = {
   properties: { directive: { enum: ['quiet', 'resume', 'terminate'] } },
 } as const
 
+export interface PriorityRequest {
+  priority: number
+}
+
+export const PRIORITY_SCHEMA = {
+  ...strict,
+  title: 'PriorityRequest',
+  required: ['priority'],
+  properties: { priority: { type: 'integer', minimum: -100, maximum: 100 } },
+} as const
+
 export interface MaintenanceRequest {
   enabled: boolean
   reason?: string | null
@@ -40,6 +51,7 @@ export const MAINTENANCE_SCHEMA = {
 } as const
 
 export const parseMaintenance = parser<MaintenanceRequest>(MAINTENANCE_SCHEMA)
+export const parsePriority = parser<PriorityRequest>(PRIORITY_SCHEMA)
 export const parseDirective = parser<DirectiveRequest>(DIRECTIVE_SCHEMA)
 
 export interface PurgeRequest {

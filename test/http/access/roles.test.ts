@@ -38,6 +38,8 @@ const TABLE: Record<string, Access> = {
   'GET /ojs/v1/admin/jobs/:id': ['operator', 'reader'],
   'GET /ojs/v1/jobs/:id': ['producer', 'worker', 'reader', 'operator'],
   'DELETE /ojs/v1/jobs/:id': ['operator'],
+  'PATCH /ojs/v1/jobs/:id': ['operator'],
+  'PATCH /ojs/v1/admin/jobs/:id': ['operator'],
   'GET /ojs/v1/jobs/:id/history': ['producer', 'worker', 'operator'],
   'DELETE /ojs/v1/jobs/:id/history': [],
   'GET /ojs/v1/jobs/:id/retries': ['producer', 'worker', 'operator'],

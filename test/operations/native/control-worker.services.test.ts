@@ -190,6 +190,21 @@ describe('native workers', () => {
       expect(again).toMatchObject({ tombstones: [cancelled], directive: 'quiet' })
     })
 
+    it('answers the messages that another priority has made void, and nothing of the job else', async () => {
+      const queue = freshQueue()
+      const id = await stage.pushed(queue)
+      const before = await stage.jobMessage(queue)
+      const terms = { now: stage.deps.clock.now(), cause: {}, mayReplace: true }
+      await stage.deps.ledger.prioritize(id, 5, terms)
+      const answer = await sync(stage.deps, { worker_id: 'w6', queues: [queue] })
+      expect(answer.tombstones).toEqual([id])
+      expect(answer.generations).toBeUndefined()
+      await stage.deps.ledger.prioritize(id, 6, terms)
+      const again = await sync(stage.deps, { worker_id: 'w6', queues: [queue] })
+      expect(again).toMatchObject({ tombstones: [id], generations: { [id]: 1 } })
+      stage.channel.ack(before)
+    })
+
     it('lists a lost queue in not_ready and does not declare it', async () => {
       const [known, lost] = [freshQueue(), freshQueue()]
       const { broker } = stage.deps

@@ -70,6 +70,40 @@ describe('one job', () => {
     expect(await stateOf(gateway, id)).toBe('completed')
   })
 
+  it('PRI-R001 gets another priority while it waits, and runs once, before those of lower ones', async () => {
+    const [low, high] = [await push({ priority: 1 }), await push()]
+    const later = await push({ scheduled_at: '2099-01-01T00:00:00Z' })
+    await gateway.request('POST', `/ojs/v1/queues/${queue}/pause`)
+    const [status, { job }] = await ask('PATCH', `/admin/jobs/${high}`, { priority: 9 })
+    expect([status, job]).toMatchObject([200, { id: high, priority: 9, generation: 1 }])
+    const [, scheduled] = await ask('PATCH', `/jobs/${later}`, { priority: -100 })
+    expect(scheduled.job).toMatchObject({ state: 'scheduled', priority: -100 })
+    expect(scheduled.job).not.toHaveProperty('generation')
+    // All messages are in the queue before any of them is delivered.
+    await eventually(async () => {
+      const { body } = await gateway.request('GET', '/metrics')
+      return body.includes('\nojs_ledger_tokens_owed 0\n')
+    })
+    await gateway.request('POST', `/ojs/v1/queues/${queue}/resume`)
+    expect(await fetchOne(gateway, queue)).toMatchObject({ id: high, priority: 9, attempt: 1 })
+    expect(await fetchOne(gateway, queue)).toMatchObject({ id: low })
+    expect(await gateway.fetch([queue], { wait_ms: 300 })).toEqual([])
+    const [, told] = await ask('GET', '/events?types=priority.changed&limit=1000')
+    const [event] = told.events.filter(({ subject }: Json) => subject === high)
+    expect(event.data).toMatchObject({ job_id: high, from: 0, to: 9 })
+    const [, history] = await ask('GET', `/jobs/${high}/history`)
+    const types = history.events.map(({ event_type: type }: Json) => type)
+    expect(types.slice(0, 3)).toEqual(['job.created', 'job.priority_changed', 'job.state_changed'])
+    const wrong = [{}, { priority: 101 }, { priority: '5' }, { priority: 1, queue: 'x' }]
+    for (const body of wrong) expect((await ask('PATCH', `/jobs/${low}`, body))[0]).toBe(400)
+    const [refused, { error }] = await ask('PATCH', `/jobs/${low}`, { priority: 2 })
+    expect([refused, error.details]).toMatchObject([
+      409,
+      { current_state: 'active', reason: 'invalid_state_transition' },
+    ])
+    expect((await ask('PATCH', '/jobs/unknown', { priority: 2 }))[0]).toBe(404)
+  })
+
   it('is refused in another state, with the reason', async () => {
     const id = await push()
     const wrong = { job_id: id, current_state: 'available', reason: 'invalid_state_transition' }

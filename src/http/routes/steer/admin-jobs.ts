@@ -1,13 +1,15 @@
-/** What operators do to one job: cancel, retry, delete, and enqueue a copy of it. */
+/** What operators do to one job: cancel, retry, delete, prioritize, and enqueue a copy of it. */
 import { jobDocument, timestamp } from '../../../job/document.ts'
 import { copyJob } from '../../../operations/steer/copy.ts'
+import { prioritize } from '../../../operations/steer/prioritize.ts'
 import { cancelOne, deleteJob, retryJob, steering } from '../../../operations/steer/steer.ts'
-import { readOptionalJson } from '../../message/body.ts'
+import { readJson, readOptionalJson } from '../../message/body.ts'
 import { answer, answerEmpty, replayHeader } from '../../message/respond.ts'
 import {
   CANCEL_ADMIN_JOB,
   COPY_JOB,
   DELETE_ADMIN_JOB,
+  prioritizeUnder,
   RETRY_ADMIN_JOB,
 } from '../../openapi/steer.ts'
 import { type Endpoint, pathParameter } from '../../route.ts'
@@ -64,6 +66,19 @@ export function adminJobRoutes({ deps }: Door): Endpoint[] {
         answer(response, isDuplicate ? 200 : 201, `{"job":${jobDocument(job)}}`, ...headers)
       },
     },
+    ...[JOB, '/ojs/v1/jobs/:id'].map(
+      (path): Endpoint => ({
+        ...common,
+        method: 'PATCH',
+        path,
+        about: prioritizeUnder(path),
+        async handle(request, response) {
+          const body = await readJson(request, response, deps.settings.maxBodyBytes)
+          const job = await prioritize(deps, pathParameter(request, 'id'), body, request.context)
+          answer(response, 200, `{"job":${jobDocument(job)}}`)
+        },
+      }),
+    ),
     {
       ...common,
       method: 'DELETE',

@@ -1,6 +1,10 @@
 /** Statements for operations on many jobs. */
+
+import type { JobRow, RowState } from '../../../job/job.ts'
 import type { BulkOperation } from '../../bulk.ts'
 import type { Database, Flag } from './driver.ts'
+import { recorded } from './history.ts'
+import { JOB_COLUMNS, type RawRow } from './rows.ts'
 
 export interface OperationRow {
   id: string
@@ -22,8 +26,30 @@ const COLUMNS = `id, state, created_at AS createdAt, terms, place_at AS placeAt,
   place_row AS placeRow, matched, succeeded, failed, refused, has_more AS hasMore,
   updated_at AS updatedAt, ended_at AS endedAt`
 
+type Prioritized = [
+  id: string,
+  stateRead: RowState,
+  generation: number,
+  attempt: number,
+  priority: number,
+  envelope: JobRow['envelope'],
+  line: string,
+]
+
+const PRIORITY = `priority = ?5, envelope = ?6, ${recorded('?7')}`
+const AS_READ = 'id = ?1 AND state = ?2 AND generation = ?3 AND attempt = ?4'
+
 export function prepareBulk(db: Database) {
   return {
+    prioritize: db.prepare<Prioritized, RawRow>(
+      `UPDATE jobs SET ${PRIORITY} WHERE ${AS_READ} RETURNING ${JOB_COLUMNS}`,
+    ),
+    /** The message before is void: a scheduled job has none from now on. */
+    prioritizeAnew: db.prepare<[...Prioritized, nonce: number | null], RawRow>(
+      `UPDATE jobs SET ${PRIORITY}, generation = generation + 1, outbox = ?8, token_out = 1,
+         holder = NULL, worker_id = NULL, rung_ms = NULL
+       WHERE ${AS_READ} RETURNING ${JOB_COLUMNS}`,
+    ),
     beginBulk: db.prepare<[id: string, createdAt: number, terms: string]>(
       'INSERT INTO bulk_operations (id, created_at, updated_at, terms) VALUES (?1, ?2, ?2, ?3)',
     ),

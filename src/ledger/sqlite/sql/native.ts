@@ -152,8 +152,9 @@ function prepareTombstones(db: Database) {
        ORDER BY cancelled_at DESC LIMIT ?2`,
     ),
     tombstonesOf: db.prepare<[queue: string, limit: number], CancelledRow>(
-      `SELECT id, 0 AS generation, cancelled_at AS at FROM tombstones
-       WHERE queue = ?1 ORDER BY cancelled_at DESC LIMIT ?2`,
+      `SELECT id, cancelled_at AS at,
+         ifnull((SELECT generation - 1 FROM jobs WHERE jobs.id = tombstones.id), 0) AS generation
+       FROM tombstones WHERE queue = ?1 ORDER BY cancelled_at DESC LIMIT ?2`,
     ),
     isKnown: db.prepare<[id: string]>('SELECT 1 FROM jobs WHERE id = ?'),
     /** `isScoped`: only a job message of this queue is dropped; else a message of any queue. */
