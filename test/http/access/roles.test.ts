@@ -144,6 +144,24 @@ const TABLE: Record<string, Access> = {
   'POST /ojs/v1/admin/retention/resume': ['operator'],
 }
 
+/** The endpoints of OJS's document of the Admin API. */
+const ADMIN_API = [
+  ...['stats', 'stats/history', 'queues', 'queues/:name', 'jobs', 'jobs/:id', 'workers'],
+  ...['workers/:id', 'dead-letter', 'dead-letter/stats', 'system/config'],
+]
+  .map((path) => `GET /ojs/v1/admin/${path}`)
+  .concat(
+    [
+      ...['queues/:name/pause', 'queues/:name/resume', 'jobs/:id/cancel', 'jobs/:id/retry'],
+      ...['jobs/bulk/retry', 'jobs/bulk/cancel', 'jobs/bulk/delete', 'workers/:id/quiet'],
+      ...['dead-letter/:id/retry', 'dead-letter/retry', 'system/maintenance'],
+    ].map((path) => `POST /ojs/v1/admin/${path}`),
+    ['queues/:name/jobs', 'workers/:id', 'dead-letter', 'dead-letter/:id'].map(
+      (path) => `DELETE /ojs/v1/admin/${path}`,
+    ),
+    'PUT /ojs/v1/admin/queues/:name/config',
+  )
+
 const made = new Map(ROLES.map((role) => [role, newApiKey(`the-${role}`, role)]))
 const apiKeys = parseApiKeys([...made.values()].map(({ entry }) => entry).join(), [])
 const access = { apiKeys, corsOrigins: [], rateLimit: undefined }
@@ -204,6 +222,16 @@ describe('access to endpoints', () => {
       expect(await outcomes(frame, route)).toEqual(expected(TABLE[name] ?? []))
     },
   )
+
+  test('ADM-008 to the Admin API is below /ojs/v1/admin, and neither for producers nor for workers', () => {
+    const served = new Map(ALL.map((route) => [nameOf(route), route.access ?? []]))
+    for (const name of ADMIN_API) expect(served.has(name), name).toBe(true)
+    for (const [name, allowed] of served) {
+      if (!name.includes('/admin')) continue
+      expect(name).toMatch(/^[A-Z]+ \/ojs\/v1\/admin\//)
+      for (const role of ['producer', 'worker']) expect(allowed, name).not.toContain(role)
+    }
+  })
 
   test('is for admins only on a route without `access`', async () => {
     const route: Route = {

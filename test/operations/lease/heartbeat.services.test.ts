@@ -299,7 +299,7 @@ describe('workers', () => {
     expect(await listed('silent')).toMatchObject({ active_jobs: 2 })
   })
 
-  it('can be directed to quiet and then to terminate, but not back', async () => {
+  it('ADM-R003 can be directed to quiet and then to terminate, but not back', async () => {
     await gateway.push(queue)
     await beat('obedient')
     const quiet = await admin('POST', '/obedient/quiet')

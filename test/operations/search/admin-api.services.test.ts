@@ -194,6 +194,41 @@ describe('the Admin API', () => {
     expect(await refusal('/admin/workers/w-2')).toMatchObject([404, { resource_type: 'worker' }])
   })
 
+  it('ADM-R002 answers statistics over time, of one queue or of all', async () => {
+    const sums = ({ data }: Json) =>
+      Object.fromEntries(
+        ['enqueued', 'processed', 'failed', 'retried'].map((name) => [
+          name,
+          data.reduce((sum: number, point: Json) => sum + point[name], 0),
+        ]),
+      )
+    const mine = { enqueued: 4, processed: 0, failed: 1, retried: 0 }
+    for (const [period, ms] of [
+      ['1m', 60_000],
+      ['5m', 300_000],
+      ['1h', 3_600_000],
+    ] as const) {
+      const history = await get(`/admin/stats/history?queue=${queue}&period=${period}&since=1h`)
+      expect([history.period, sums(history)]).toEqual([period, mine])
+      expect(history.data_points).toEqual(history.data)
+      const starts = history.data.map(({ timestamp }: Json) => Date.parse(timestamp))
+      expect(starts.every((start: number) => start % ms === 0)).toBe(true)
+      expect(new Set(starts.map((start: number, i: number) => start - i * ms)).size).toBe(1)
+      const used = history.data.filter(({ enqueued }: Json) => enqueued > 0)
+      expect(used[0]).toMatchObject({ latency_p50_ms: expect.any(Number) })
+    }
+    expect(sums(await get('/admin/stats/history'))).toEqual(mine)
+    expect(sums(await get('/admin/stats/history?queue=nowhere'))['enqueued']).toBe(0)
+    const of = async (query: string) => (await refusal(`/admin/stats/history?${query}`)).slice(0, 2)
+    for (const [query, field] of [
+      ['period=2m', 'period'],
+      ['since=1h&until=2h', 'since'],
+      ['period=1m&since=30d', 'since'],
+    ] as const) {
+      expect(await of(query)).toMatchObject([400, { field }])
+    }
+  })
+
   it('tells in /metrics for how long the oldest job has waited', async () => {
     const response = await fetch(`${gateway.url}/metrics`)
     const text = await response.text()

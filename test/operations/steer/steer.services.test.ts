@@ -177,6 +177,47 @@ describe('one job', () => {
 })
 
 describe('dead letters', () => {
+  it('DLQ-001 DLQ-002 are jobs without an attempt left, as pushed, with the error of each attempt', async () => {
+    const listed = async (id: string) => {
+      const { jobs } = (await ask('GET', `/dead-letter?queue=${queue}`))[1]
+      return jobs.some((job: Json) => job.id === id)
+    }
+    const failures = [{ code: 'dns' }, { code: 'smtp', type: 'Refused' }, { code: 'tls' }]
+    const run = async (on_exhaustion: string) => {
+      const retry = { max_attempts: 3, initial_interval_ms: 125, jitter: false, on_exhaustion }
+      const id = await push({ retry }, { meta: { tenant: 't' } })
+      for (const error of failures) {
+        expect(await listed(id)).toBe(false)
+        expect(await fetchOne(gateway, queue)).toMatchObject({ id })
+        expect((await nack(gateway, id, error)).status).toBe(200)
+      }
+      return id
+    }
+    const id = await run('dead_letter')
+    expect(await listed(id)).toBe(true)
+    const { job } = (await ask('GET', `/dead-letter/${id}`))[1]
+    expect(job).toMatchObject({
+      ...{ id, state: 'discarded', attempt: 3, type: 'mail.send', queue, meta: { tenant: 't' } },
+      ...{ args: [{ to: 'ada' }], discarded_at: expect.any(String) },
+      errors: failures.map((error, i) => ({ ...error, attempt: i + 1 })),
+    })
+    const plain = await run('discard')
+    expect([await stateOf(gateway, plain), await listed(plain)]).toEqual(['discarded', false])
+  })
+
+  it('DLQ-003 are retried by hand: from the beginning, with the errors so far', async () => {
+    for (const path of ['/dead-letter', '/admin/dead-letter']) {
+      const id = await bury({}, { code: 'smtp' })
+      const [status, { job }] = await ask('POST', `${path}/${id}/retry`)
+      expect(status).toBe(200)
+      expect(job).toMatchObject({ id, state: 'available', attempt: 0, errors: [{ code: 'smtp' }] })
+      expect((await ask('GET', `/dead-letter/${id}`))[0]).toBe(404)
+      expect(await fetchOne(gateway, queue)).toMatchObject({ id, attempt: 1 })
+      await ack(gateway, id)
+      expect((await ask('POST', `${path}/${id}/retry`))[0]).toBe(404)
+    }
+  })
+
   it('DLQ-006 DLQ-R005 are found by queue, type, error and time', async () => {
     const a = await bury({}, { code: 'smtp', type: 'SmtpRefused', message: 'no' })
     const b = await bury({}, { code: 'dns', message: 'no' })
