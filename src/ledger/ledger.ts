@@ -151,7 +151,8 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
    * Retention: deletes ended rows whose job message has come back and whose retention time is over, at most
    * `limit`; fewer where rows are large or are kept for their workflow. A discarded row is only erased
    * (`isErased`) at first: its copy in the DLX queue may outlive it, and the sweep needs the row to
-   * recognize that copy. Returns how many rows it changed; even after 0, the next call may find some.
+   * recognize that copy. So is a row with a generation above 0: the message of the life before may have been
+   * in a retry queue when the job was retried, and would be adopted as a new job. Returns how many rows it changed; even after 0, the next call may find some.
    */
   prune(cutoffs: PruneCutoffs, now: number, limit: number): Promise<number>
 

@@ -9,6 +9,7 @@ import {
   deleteDeadLetter,
   died,
   FAILED,
+  failAttempt,
   fenceOf,
   fetched,
   insertedOf,
@@ -455,7 +456,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       const job = await fetched(ledger, { queue, type })
       const change = { to: 'discarded', isDeadLetter: true, copy: 'publish' } as const
       const failure = { ...FAILED, now: at, error: JSON.stringify(error) }
-      await ledger.fail(job.id, fenceOf(job), { ...failure, ...change })
+      await failAttempt(ledger, job.id, fenceOf(job), { ...failure, ...change })
       return job.id
     }
 
@@ -467,7 +468,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       await deleteDeadLetter(ledger, gone, NOW)
       const plain = await fetched(ledger, { queue: 'a' })
       const end = { ...FAILED, to: 'discarded', isDeadLetter: false, copy: 'publish' } as const
-      await ledger.fail(plain.id, fenceOf(plain), end)
+      await failAttempt(ledger, plain.id, fenceOf(plain), end)
       const look = async () => {
         const all = await ledger.deadLetterStats([])
         expect(all).toEqual({

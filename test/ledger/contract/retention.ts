@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { Steering } from '../../../src/job/steer.ts'
 import type { PruneCutoffs } from '../../../src/ledger/ledger.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
@@ -19,6 +20,11 @@ import {
 } from '../harness.ts'
 
 const LATER = NOW + 1_000_000
+
+const RETRY: Steering = {
+  ...{ action: 'retry', states: ['retryable'], deadLettersOnly: false },
+  ...{ sparesRetried: false, scope: null },
+}
 
 const NEVER: PruneCutoffs = {
   completed: 0,
@@ -148,6 +154,35 @@ export function retentionContract({ ledger, row }: UnderTest): void {
       }
       const [late] = await ledger.claim([jobMessage(cancelled.id)], TERMS)
       expect(late?.verdict).toBe('drop')
+    })
+
+    it('keeps the id of a job that was retried: the message of its life before may still come', async () => {
+      const job = await fetched(ledger, { queue: 'q' })
+      const parked = {
+        ...FAILED,
+        to: 'retryable',
+        dueAt: NOW + 9,
+        delayMs: 9,
+        retryQueueMs: 9,
+      } as const
+      await failAttempt(ledger, job.id, fenceOf(job), { ...parked, isMessageBack: true })
+      const [retried] = await ledger.bulk.act([job.id], RETRY, {
+        ...TERMS,
+        cause: {},
+        maxMs: 1_000,
+      })
+      expect(retried?.did).toBe('retry')
+      await ledger.claim([jobMessage(job.id, { generation: 1, attempt: 2 })], TERMS)
+      await ledger.complete(job.id, {}, { now: NOW, result: null })
+      ledger.messageReturned(job.id, 1)
+      await settleLazily(ledger)
+      expect(await ledger.prune({ ...NEVER, completed: LATER }, LATER, 10)).toBe(1)
+      expect(ledger.known.counts('q').completed).toBe(0)
+      expect(await row(job.id)).toMatchObject({ state: 'withdrawn', generation: 1, envelope: '{}' })
+      const [late] = await ledger.claim([jobMessage(job.id, { attempt: 2 })], TERMS)
+      expect(late?.verdict).toBe('drop')
+      expect(await ledger.prune({ ...NEVER, withdrawn: LATER + 1 }, LATER, 10)).toBe(1)
+      expect(await ledger.read.find(job.id)).toBeNull()
     })
 
     it('removes the oldest rows first, up to its limit over all kinds', async () => {

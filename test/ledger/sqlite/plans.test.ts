@@ -33,7 +33,7 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   prunable: 'jobs_prunable',
   policyOf: 'INTEGER PRIMARY KEY',
   prune: 'INTEGER PRIMARY KEY',
-  pruneCopied: 'INTEGER PRIMARY KEY',
+  pruneToErased: 'INTEGER PRIMARY KEY',
   erase: 'sqlite_autoindex_jobs_1',
   prunableAfter: 'jobs_prunable',
   boundEnds: 'jobs_prunable',

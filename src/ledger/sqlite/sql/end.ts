@@ -47,6 +47,8 @@ export interface PrunableRow {
   queue: string
   isCopied: Flag
   isUnique: Flag
+  /** In an earlier generation. */
+  hasLived: Flag
   bytes: number
 }
 
@@ -179,15 +181,15 @@ function preparePruning(db: Database) {
     ),
     prunable: db.prepare<[...Ended, limit: number], PrunableRow>(
       `SELECT seq, id, queue, dead_letter_copied AS isCopied, unique_key IS NOT NULL AS isUnique,
-         octet_length(envelope) + ifnull(octet_length(result), 0) AS bytes ${ended}
+         generation > 0 AS hasLived, octet_length(envelope) + ifnull(octet_length(result), 0) AS bytes ${ended}
          AND NOT EXISTS (SELECT 1 FROM workflow_steps WHERE job_id = jobs.id)
        ORDER BY ended_at LIMIT ?5`,
     ),
     /** The oldest dead letters of a queue whose message is back, of the oldest `lookedAt`. */
     oldestDeadLetters: db.prepare<[queue: string, lookedAt: number, limit: number], PrunableRow>(
-      `SELECT seq, id, queue, isCopied, isUnique, bytes FROM (
+      `SELECT seq, id, queue, isCopied, isUnique, hasLived, bytes FROM (
          SELECT seq, id, queue, dead_letter_copied AS isCopied, unique_key IS NOT NULL AS isUnique,
-           octet_length(envelope) + ifnull(octet_length(result), 0) AS bytes, discarded_at, token_out
+           generation > 0 AS hasLived, octet_length(envelope) + ifnull(octet_length(result), 0) AS bytes, discarded_at, token_out
          FROM jobs INDEXED BY jobs_dead_queue WHERE queue = ?1 AND dead_letter = 1
          ORDER BY discarded_at LIMIT ?2) AS oldest
        WHERE token_out = 0
@@ -208,8 +210,8 @@ function preparePruning(db: Database) {
       `UPDATE jobs SET ${EMPTY}, ended_at = ?2 WHERE id = ?1 AND ended_at IS NOT NULL
          AND NOT EXISTS (SELECT 1 FROM workflow_steps WHERE job_id = jobs.id)`,
     ),
-    /** Erases instead of deleting: the sweep needs the row to recognize the copy in the DLX queue. */
-    pruneCopied: db.prepare<[seq: number, now: number]>(
+    /** Erases instead of deleting: what may still come from RabbitMQ is recognized by the row. */
+    pruneToErased: db.prepare<[seq: number, now: number]>(
       `UPDATE jobs SET ${EMPTY}, ended_at = ?2 WHERE seq = ?1`,
     ),
   }

@@ -138,23 +138,21 @@ function withinBytes(found: PrunableRow[]): { rows: PrunableRow[]; isAll: boolea
 }
 
 /**
- * Deletes a row, or erases it if it is discarded: its copy in the DLX queue outlives it, and a copy that is
- * not recorded yet may appear later, so the id has to stay for a while.
+ * Deletes a row, or erases it while something of it may still come: the copy of a discarded job in the DLX
+ * queue, also one that is not recorded yet; or of a job that was retried, the message of the life before,
+ * which waited in a retry queue then. Without the row that message would be taken for a new job.
  */
-function remove(
-  store: Store,
-  kind: Kind,
-  { seq, id, queue, isCopied, isUnique }: PrunableRow,
-  now: number,
-): void {
+function remove(store: Store, kind: Kind, row: PrunableRow, now: number): void {
   const { state, isDeadLetter } = kind
-  if (!isErased(state)) store.statements.cronRunEnd.run(id)
-  if (isUnique === 1 && !isErased(state)) store.keptKeys.keep(seq, state, now)
+  const { seq, id, queue, isCopied, isUnique, hasLived } = row
+  const isFirst = !isErased(state)
+  if (isFirst) store.statements.cronRunEnd.run(id)
+  if (isUnique === 1 && isFirst) store.keptKeys.keep(seq, state, now)
   store.notes.forgetRow(seq)
-  if (state === 'discarded') {
-    store.statements.pruneCopied.run(seq, now)
-    if (isCopied === 1) store.stale.add(queue)
+  if (isFirst && (state === 'discarded' || hasLived === 1)) {
+    store.statements.pruneToErased.run(seq, now)
+    if (state === 'discarded' && isCopied === 1) store.stale.add(queue)
   } else store.statements.prune.run(seq)
-  if (!isErased(state)) store.counter.moved(queue, state, null)
+  if (isFirst) store.counter.moved(queue, state, null)
   if (isDeadLetter === 1) store.counter.moved(queue, 'dead_letter', null)
 }
