@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { vhostForAll } from '../support/broker/rabbit.ts'
 import { eventually, startTestGateway } from '../support/gateway/in-process.ts'
@@ -137,22 +139,98 @@ test('the list stays where it is read: new jobs wait for a click, rows in view c
   await eventually(async () => (await page.locator('[data-row]').count()) === 2)
 })
 
-test('a long list has few rows in the page, and goes on to its end', async () => {
-  const types = Array.from({ length: 1_000 }, (_, n) => `long.job-${n}`)
-  const jobs = types.map((type) => ({ type, args: [], queue: 'long', options: { pending: true } }))
-  await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })
+test('all that match are a file of JSON lines or CSV, and a reading that was stopped goes on', async () => {
+  await pushPending('exported', 250, (n) => ({ args: [`=${n}`], meta: { n } }))
+  const page = await open('/jobs?q=queue:exported')
+  await page.getByText('250 match').waitFor()
+  const dialog = page.getByRole('dialog')
+  // The second page comes when it is let through.
+  let letThrough = () => {}
+  const isLetThrough = new Promise<void>((resolve) => {
+    letThrough = resolve
+  })
+  await page.route(/cursor=/, async (route) => {
+    await isLetThrough
+    await route.continue().catch(() => undefined)
+  })
+  await page.getByRole('button', { name: 'Export' }).click()
+  await dialog.getByRole('button', { name: 'Begin' }).click()
+  await dialog.getByText('100 of 250 …').waitFor()
+  await dialog.getByRole('button', { name: 'Stop' }).click()
+  await dialog.getByRole('button', { name: 'Save the file' }).waitFor()
+  letThrough()
+  await dialog.getByRole('button', { name: 'Go on' }).click()
+  await dialog.getByText('250 jobs are in the file.').waitFor()
+  const lines = (await saved(page)).trimEnd().split('\n')
+  const numbers = lines.map((line) => JSON.parse(line).meta.n)
+  expect(numbers.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 250 }, (_, n) => n))
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+
+  await page
+    .getByRole('checkbox', { name: /^Select \w+-/ })
+    .first()
+    .check()
+  await page.getByRole('button', { name: 'Export' }).click()
+  await dialog.getByLabel('CSV').check()
+  await dialog.getByRole('button', { name: 'Begin' }).click()
+  await dialog.getByText('1 jobs are in the file.').waitFor()
+  const csv = (await saved(page)).split('\r\n')
+  expect(csv).toHaveLength(3)
+  expect(csv[0]).toMatch(/^id,type,queue,/)
+  expect(csv[1]).toContain(',exported,pending,')
+})
+
+async function saved(page: Page): Promise<string> {
+  const [file] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('dialog').getByRole('button', { name: 'Save the file' }).click(),
+  ])
+  return readFileSync(await file.path(), 'utf8')
+}
+
+test('of 100,000 jobs the page has few rows, which stay where they are when others come', async () => {
+  await pushPending('long', 100_000, () => ({ type: 'long.job' }))
   const page = await open('/jobs?q=queue:long')
-  await page.getByText('1,000 match').waitFor()
+  await page.getByText('100,000 match').waitFor()
   const list = page.getByRole('region', { name: 'Jobs' })
   await list.getByRole('link').first().waitFor()
+  const rows = () => list.getByRole('row').count()
   await eventually(async () => {
     await list.evaluate((box) => {
       box.scrollTop = box.scrollHeight
     })
-    expect(await list.getByRole('row').count()).toBeLessThan(80)
-    return (await list.getByRole('link', { name: 'long.job-0', exact: true }).count()) === 1
+    expect(await rows()).toBeLessThan(80)
+    return (await list.evaluate((box) => box.scrollHeight)) > 44 * 2_000
   }, 120_000)
+  const middle = await list.evaluate((box) => {
+    box.scrollTop = 44 * 1_000
+    return box.scrollTop
+  })
+  const row = list.locator('tr[aria-rowindex="1010"]').getByRole('link')
+  const [id, place] = [await row.getAttribute('title'), await row.boundingBox()]
+  await gateway.push('long', { type: 'newest.job' })
+  await page.getByRole('button', { name: 'New jobs' }).waitFor()
+  expect(await list.evaluate((box) => box.scrollTop)).toBe(middle)
+  expect([await row.getAttribute('title'), await row.boundingBox()]).toEqual([id, place])
+  await page.getByRole('button', { name: 'New jobs' }).click()
+  await list.getByRole('link', { name: 'newest.job' }).waitFor()
+  expect(await rows()).toBeLessThan(80)
 })
+
+/** Jobs that wait for their activation, so that RabbitMQ has nothing to do with them. */
+async function pushPending(
+  queue: string,
+  count: number,
+  more: (n: number) => object = () => ({}),
+): Promise<void> {
+  for (let at = 0; at < count; at += 1_000) {
+    const jobs = Array.from({ length: Math.min(1_000, count - at) }, (_, i) => ({
+      ...{ type: `job-${at + i}`, args: [], queue, options: { pending: true } },
+      ...more(at + i),
+    }))
+    await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })
+  }
+}
 
 test('keys lead along the list and to other pages', async () => {
   const page = await open('/jobs')

@@ -3,7 +3,6 @@ import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import type { Answer } from '../api/client.ts'
 import { useApi } from '../api/queries.ts'
-import { useMay } from '../api/session.ts'
 import { number } from '../text/format.ts'
 import { t } from '../text/text.ts'
 import { Loaded } from '../ui/answer.tsx'
@@ -88,7 +87,6 @@ function Groups({ stats, chosen, onChoose }: GroupsProps): ReactNode {
 }
 
 function Letters({ chosen }: { chosen: Chosen | null }): ReactNode {
-  const may = useMay()
   const pages = usePages(50)
   const filters: Record<string, string> = chosen === null ? {} : { [chosen.group]: chosen.value }
   const letters = useApi(
@@ -99,14 +97,12 @@ function Letters({ chosen }: { chosen: Chosen | null }): ReactNode {
   const ofState = { ...filters, state: 'discarded' }
   return (
     <>
-      {may('POST /ojs/v1/admin/jobs/bulk/retry') && (
-        <BulkActions
-          selected={NONE}
-          filters={ofState}
-          actions={RETRY_OR_DELETE}
-          onDone={() => undefined}
-        />
-      )}
+      <BulkActions
+        selected={NONE}
+        filters={ofState}
+        actions={RETRY_OR_DELETE}
+        onDone={() => undefined}
+      />
       <PagedTable
         of={letters}
         pages={pages}

@@ -238,6 +238,21 @@ export const EN = {
     done: (succeeded: string, failed: string) =>
       `Done: ${succeeded} changed, ${failed} left alone.`,
   },
+  export: {
+    open: 'Export …',
+    title: 'Export jobs',
+    what: 'The jobs are read page by page into a file, which stays in this browser until you save it.',
+    format: 'Format',
+    formats: { jsonl: 'JSON lines', csv: 'CSV' },
+    payload: 'With arguments and meta',
+    go: 'Begin',
+    running: (done: string, of: string, isMore: boolean) =>
+      `${done} of ${of}${isMore ? ' or more' : ''} …`,
+    stop: 'Stop',
+    goOn: 'Go on',
+    done: (count: string) => `${count} jobs are in the file.`,
+    save: 'Save the file',
+  },
   job: {
     title: 'Job',
     facts: 'Facts',

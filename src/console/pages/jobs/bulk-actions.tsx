@@ -6,6 +6,7 @@ import type { Filters } from '../../search/query.ts'
 import { number } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
 import { BulkDialog, type BulkWhat } from './bulk-dialog.tsx'
+import { ExportDialog } from './export/export-dialog.tsx'
 
 const ACTIONS = ['retry', 'cancel', 'delete'] as const
 type Name = (typeof ACTIONS)[number]
@@ -25,6 +26,7 @@ export function BulkActions(props: BulkActionsProps): ReactNode {
   const { selected, filters, onDone, actions = ACTIONS } = props
   const may = useMay()
   const [what, setWhat] = useState<BulkWhat | null>(null)
+  const [isExporting, setExporting] = useState(false)
   const isNamed = selected.size > 0
   const isTooMany = selected.size > MOST_NAMED
   return (
@@ -58,6 +60,17 @@ export function BulkActions(props: BulkActionsProps): ReactNode {
           )
         )
       })}
+      <button
+        type="button"
+        className="small"
+        disabled={isTooMany}
+        onClick={() => setExporting(true)}
+      >
+        {t.export.open}
+      </button>
+      {isExporting && (
+        <ExportDialog ids={[...selected]} filters={filters} onClose={() => setExporting(false)} />
+      )}
       {what && (
         <BulkDialog
           what={what}

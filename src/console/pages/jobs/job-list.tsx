@@ -14,6 +14,7 @@ const AHEAD = 30
 
 interface JobListProps {
   jobs: readonly JobItem[]
+  fresh: ReadonlyMap<string, JobItem>
   selected: ReadonlySet<string>
   onToggle: (id: string) => void
   onToggleAll: () => void
@@ -22,7 +23,7 @@ interface JobListProps {
 }
 
 export function JobList(props: JobListProps): ReactNode {
-  const { jobs, selected, onToggle, onToggleAll, onView, onEnd } = props
+  const { jobs, fresh, selected, onToggle, onToggleAll, onView, onEnd } = props
   const box = useRef<HTMLElement>(null)
   const rows = useVirtualizer({
     count: jobs.length,
@@ -78,7 +79,7 @@ export function JobList(props: JobListProps): ReactNode {
               job && (
                 <Row
                   key={job.id}
-                  job={job}
+                  job={fresh.get(job.id) ?? job}
                   place={index}
                   isSelected={selected.has(job.id)}
                   onToggle={onToggle}

@@ -61,7 +61,6 @@ interface FoundProps {
 
 function Found({ live, filters, isSearch, onView }: FoundProps): ReactNode {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
-  const may = useMay()
   const { jobs } = live
   const toggle = useCallback((id: string) => {
     setSelected((before) => {
@@ -79,13 +78,7 @@ function Found({ live, filters, isSearch, onView }: FoundProps): ReactNode {
   return (
     <>
       <div className="list-tools">
-        {may('POST /ojs/v1/admin/jobs/bulk/cancel') && (
-          <BulkActions
-            selected={selected}
-            filters={filters}
-            onDone={() => setSelected(new Set())}
-          />
-        )}
+        <BulkActions selected={selected} filters={filters} onDone={() => setSelected(new Set())} />
         {live.hasNews && (
           <button type="button" className="primary small" onClick={live.showNews}>
             {t.jobs.news}
@@ -100,6 +93,7 @@ function Found({ live, filters, isSearch, onView }: FoundProps): ReactNode {
       ) : (
         <JobList
           jobs={jobs}
+          fresh={live.fresh}
           selected={selected}
           onToggle={toggle}
           onToggleAll={toggleAll}
@@ -120,22 +114,26 @@ function Total({ of }: { of: Pagination }): ReactNode {
   )
 }
 
-/** What the search box may offer: states, the queues there are, and what the rows show. */
+/** Completions are few. */
+const MOST_LOOKED_AT = 500
+
+/** What the search box may offer: states, the queues there are, and what the first rows show. */
 function useKnown({ jobs }: LiveJobs): Record<string, readonly string[]> {
   const may = useMay()
   const isEnabled = may('GET /ojs/v1/admin/queues')
   const queues = useApi('GET /ojs/v1/admin/queues', { query: { limit: 100 } }, { isEnabled })
   return useMemo(() => {
+    const some = jobs.slice(0, MOST_LOOKED_AT)
     const seen = (values: (string | undefined)[]) => [
       ...new Set(values.filter((value) => value !== undefined)),
     ]
     return {
       state: STATES,
       queue: (queues.data?.items ?? []).map(({ name }) => name),
-      type: seen(jobs.map(({ type }) => type)),
-      error: seen(jobs.map(({ error }) => error?.code)),
-      'error-type': seen(jobs.map(({ error }) => error?.type)),
-      tag: seen(jobs.flatMap(({ tags }) => tags)),
+      type: seen(some.map(({ type }) => type)),
+      error: seen(some.map(({ error }) => error?.code)),
+      'error-type': seen(some.map(({ error }) => error?.type)),
+      tag: seen(some.flatMap(({ tags }) => tags)),
     }
   }, [jobs, queues.data])
 }

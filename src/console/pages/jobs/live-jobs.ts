@@ -3,6 +3,7 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { call } from '../../api/client.ts'
 import type { JobItem, Pagination } from '../../api/openapi.ts'
+import { queries } from '../../api/queries.ts'
 import type { Filters } from '../../search/query.ts'
 
 const PAGE = 100
@@ -11,7 +12,10 @@ const EVERY_MS = 3_000
 const IN_VIEW = 60
 
 export interface LiveJobs {
+  /** As they were when their page was read. */
   jobs: readonly JobItem[]
+  /** The jobs in view as they are now, by id. */
+  fresh: ReadonlyMap<string, JobItem>
   total: Pagination | undefined
   error: unknown
   isLoading: boolean
@@ -38,6 +42,8 @@ export function useLiveJobs(filters: Filters, inView: readonly string[]): LiveJo
     getNextPageParam: ({ pagination }) => pagination.next_cursor,
     // Asking again would move the rows: `hasNews` tells instead.
     staleTime: Number.POSITIVE_INFINITY,
+    // It would compare all pages with themselves whenever one more comes.
+    structuralSharing: false,
     gcTime: 0,
   })
   const first = useQuery({
@@ -49,13 +55,11 @@ export function useLiveJobs(filters: Filters, inView: readonly string[]): LiveJo
   })
   const fresh = useFresh(inView)
   const pages = list.data?.pages
-  const jobs = useMemo(
-    () => (pages ?? []).flatMap(({ items }) => items.map((job) => fresh.get(job.id) ?? job)),
-    [pages, fresh],
-  )
+  const jobs = useMemo(() => (pages ?? []).flatMap(({ items }) => items), [pages])
   const newest = first.data?.items[0]?.id
   return {
     jobs,
+    fresh,
     total: first.data?.pagination ?? pages?.[0]?.pagination,
     error: list.error,
     isLoading: list.isLoading,
@@ -64,7 +68,8 @@ export function useLiveJobs(filters: Filters, inView: readonly string[]): LiveJo
       if (list.hasNextPage && !list.isFetchingNextPage) void list.fetchNextPage()
     },
     hasNews: newest !== undefined && pages !== undefined && isNews(newest, jobs),
-    showNews: () => void list.refetch(),
+    // Not `refetch`, which asks for every page that was read.
+    showNews: () => void queries.resetQueries({ queryKey: key }),
   }
 }
 
