@@ -27,13 +27,15 @@ export function Page({ title, aside, actions, children }: PageProps): ReactNode 
 
 interface CardProps {
   title: string
+  /** An id, by which it gets the focus. */
+  anchor?: string
   aside?: ReactNode
   children: ReactNode
 }
 
-export function Card({ title, aside, children }: CardProps): ReactNode {
+export function Card({ title, aside, anchor, children }: CardProps): ReactNode {
   return (
-    <section className="card">
+    <section className="card" {...(anchor !== undefined && { id: anchor, tabIndex: -1 })}>
       <header className="card-head">
         <h2>{title}</h2>
         {aside}

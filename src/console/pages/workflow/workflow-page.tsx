@@ -1,18 +1,27 @@
-/** One workflow: its steps in the order of their levels, each with its job, result or error. */
+/** One workflow: its graph, and its steps in the order of their levels, each with its job, result or error. */
 import { Link, useParams } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
-import { call } from '../api/client.ts'
-import type { WorkflowStep } from '../api/openapi.ts'
-import { useApi } from '../api/queries.ts'
-import { useMay } from '../api/session.ts'
-import { number } from '../text/format.ts'
-import { t } from '../text/text.ts'
-import { Action } from '../ui/action.tsx'
-import { Loaded } from '../ui/answer.tsx'
-import { Card, Page } from '../ui/page.tsx'
-import { Raw } from '../ui/raw.tsx'
-import { State } from '../ui/state.tsx'
-import { Tree } from '../ui/tree.tsx'
+import { lazy, type ReactNode, Suspense } from 'react'
+import { call } from '../../api/client.ts'
+import type { WorkflowStep } from '../../api/openapi.ts'
+import { useApi } from '../../api/queries.ts'
+import { useMay } from '../../api/session.ts'
+import { number } from '../../text/format.ts'
+import { t } from '../../text/text.ts'
+import { Action } from '../../ui/action.tsx'
+import { Loaded } from '../../ui/answer.tsx'
+import { Card, Page } from '../../ui/page.tsx'
+import { Raw } from '../../ui/raw.tsx'
+import { State } from '../../ui/state.tsx'
+import { Tree } from '../../ui/tree.tsx'
+
+/** Most visitors never need it, and it is a third of the console. */
+const WorkflowGraph = lazy(async () => {
+  const { WorkflowGraph: component } = await import('./graph.tsx')
+  return { default: component }
+})
+
+/** A larger one is a list only: nobody could read it, and its layout would take seconds. */
+const MOST_DRAWN = 500
 
 export function WorkflowPage(): ReactNode {
   const { id } = useParams({ from: '/workflows/$id' })
@@ -43,6 +52,11 @@ export function WorkflowPage(): ReactNode {
               <code>{id}</code> · {t.workflows.progress(number(done), number(total))}
             </p>
             <progress aria-label={t.workflows.steps} max={Math.max(1, total)} value={done} />
+            {steps.length + callbacks.length <= MOST_DRAWN && (
+              <Suspense fallback={<div className="graph loading">{t.loading}</div>}>
+                <WorkflowGraph steps={steps} callbacks={callbacks} onChoose={showStep} />
+              </Suspense>
+            )}
             {levelsOf(steps).map((level, depth) => (
               // biome-ignore lint/suspicious/noArrayIndexKey: a level is its depth
               <div key={depth} className="level">
@@ -65,6 +79,16 @@ export function WorkflowPage(): ReactNode {
   )
 }
 
+function showStep(id: string): void {
+  const card = document.getElementById(anchorOf(id))
+  card?.scrollIntoView({ block: 'center', behavior: 'smooth' })
+  card?.focus({ preventScroll: true })
+}
+
+function anchorOf(id: string): string {
+  return `step ${id}`
+}
+
 /** Steps that wait for none, then those that wait for these only, and so on. */
 function levelsOf(steps: readonly WorkflowStep[]): WorkflowStep[][] {
   const levels: WorkflowStep[][] = []
@@ -84,7 +108,7 @@ function levelsOf(steps: readonly WorkflowStep[]): WorkflowStep[][] {
 function Step({ step }: { step: WorkflowStep }): ReactNode {
   const { id, type, state, job_id: jobId, depends_on: before, result, error } = step
   return (
-    <Card title={id} aside={<State of={state} />}>
+    <Card title={id} aside={<State of={state} />} anchor={anchorOf(id)}>
       <p>
         {jobId === null ? (
           type
