@@ -54,6 +54,7 @@ describe.each(VIEWS)('in the %s theme, %i px wide,', (colorScheme, width) => {
     for (const [name, path, shows] of PAGES) {
       await console.go(path(scene))
       await console.page.locator('main').getByText(shows).first().waitFor()
+      await expect.poll(() => console.page.locator('main .loading').count()).toBe(0)
       // What axe looks for does not depend on the width, and it takes a second for each page.
       const violations = width === 1440 ? await violationsOf(console.page) : []
       found.push(...violations.map((each) => `${name}: ${each}`))
