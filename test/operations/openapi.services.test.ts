@@ -232,6 +232,9 @@ describe('answers are as the OpenAPI document says:', () => {
     await ask('POST', `${at}/trigger`, { args: [2] })
     await ask('POST', `${at}/resume`)
     await ask('GET', `${at}/history`)
+    const times = '/admin/cron/times?expression=30+2+*+*+*&timezone=Europe/Berlin&limit=3'
+    expect((await ask('GET', times)).times).toHaveLength(3)
+    await ask('GET', '/admin/cron/times?expression=nonsense')
     await ask('GET', `/cron/${body.name}`)
     await ask('DELETE', `/cron/${body.name}`)
     await ask('GET', `/cron/${body.name}`)

@@ -1383,6 +1383,19 @@ export interface Operations {
       pagination: Pagination
     }
   }
+  'GET /ojs/v1/admin/cron/times': {
+    query: {
+      expression?: string
+      timezone?: string
+      limit?: number
+    }
+    body: null
+    answer: {
+      expression: string
+      timezone: string
+      times: string[]
+    }
+  }
   'GET /ojs/v1/queues': {
     query: {
       limit?: number

@@ -7,7 +7,7 @@ import {
   Link,
 } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { CronPage } from '../pages/cron.tsx'
+import { CronPage } from '../pages/cron/cron-page.tsx'
 import { EventsPage } from '../pages/events.tsx'
 import { FailuresPage } from '../pages/failures.tsx'
 import { JobPage } from '../pages/job/job-page.tsx'

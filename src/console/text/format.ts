@@ -63,3 +63,23 @@ export function relative(at: string | number, now: number): string {
   if (Math.abs(ms) < 1_000) return t.time.now
   return RELATIVE.format(Math.trunc(ms / size), unit)
 }
+
+/** Of this browser. */
+export const OWN_ZONE: string = Intl.DateTimeFormat().resolvedOptions().timeZone
+
+/** What the clocks of a zone show: `Mon, Mar 2, 03:00`. A zone that this browser does not know: UTC's. */
+export function inZone(at: string | number, timeZone: string): string {
+  const form: Intl.DateTimeFormatOptions = {
+    weekday: 'short',
+    day: 'numeric',
+    month: 'short',
+    hour: '2-digit',
+    minute: '2-digit',
+    hourCycle: 'h23',
+  }
+  try {
+    return new Intl.DateTimeFormat(LANGUAGE, { ...form, timeZone }).format(new Date(at))
+  } catch {
+    return `${new Intl.DateTimeFormat(LANGUAGE, { ...form, timeZone: 'UTC' }).format(new Date(at))} UTC`
+  }
+}

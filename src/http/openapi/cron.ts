@@ -156,6 +156,18 @@ export const LIST_CRON_RUNS: Description = {
   answers: { 200: object({ executions: list(RUN), pagination: PAGINATION }) },
 }
 
+export const LIST_CRON_TIMES: Description = {
+  id: 'listCronTimes',
+  tag: 'cron',
+  summary: 'Ask when an expression comes next',
+  query: {
+    expression: told('As in an entry.'),
+    timezone: told('Default: `UTC`.'),
+    limit: told('How many times; default 5, at most 20.', INTEGER),
+  },
+  answers: { 200: object({ expression: TEXT, timezone: TEXT, times: list(INSTANT) }) },
+}
+
 export const GET_CRON: Description = {
   id: 'getCronJob',
   tag: 'cron',

@@ -2,14 +2,17 @@
 import type { Request, Response } from 'express'
 import { invalidField } from '../../errors.ts'
 import type { CronEntry } from '../../job/cron/entry.ts'
+import { checkExpression } from '../../job/cron/expression.ts'
+import { ticksOf } from '../../job/cron/times.ts'
 import type { CronWarning } from '../../job/cron/warnings.ts'
+import { checkZone } from '../../job/cron/zone.ts'
 import { jobDocument, timestamp } from '../../job/document.ts'
 import { isOptionMember } from '../../job/members.ts'
 import { changeCron, cronRuns, triggerCron } from '../../operations/cron/change.ts'
 import { findCron, listCron, registerCron, removeCron } from '../../operations/cron/cron.ts'
 import { readJson, readOptionalJson } from '../message/body.ts'
 import { pageOf, pagination, shortened } from '../message/page.ts'
-import { flag } from '../message/query.ts'
+import { flag, integer, parameter } from '../message/query.ts'
 import { answer, replayHeader } from '../message/respond.ts'
 import {
   CHANGE_CRON,
@@ -17,6 +20,7 @@ import {
   GET_CRON,
   LIST_CRON,
   LIST_CRON_RUNS,
+  LIST_CRON_TIMES,
   PAUSE_CRON,
   PUT_CRON,
   REGISTER_CRON,
@@ -83,7 +87,29 @@ export function cronRoutes({ deps }: Door): Endpoint[] {
       },
     },
     ...changeRoutes({ deps }),
+    timesRoute({ deps }),
   ]
+}
+
+const MAX_TIMES = 20
+
+/** What an expression means, before or after an entry has it. */
+function timesRoute({ deps }: Pick<Door, 'deps'>): Endpoint {
+  return {
+    method: 'GET',
+    path: '/ojs/v1/admin/cron/times',
+    about: LIST_CRON_TIMES,
+    access: ['operator'],
+    handle(request, response) {
+      const expression = parameter(request, 'expression') ?? ''
+      const timezone = parameter(request, 'timezone') ?? 'UTC'
+      checkExpression(expression, 'expression')
+      checkZone(timezone, 'timezone')
+      const limit = Math.min(integer(request, 'limit', 5), MAX_TIMES)
+      const times = ticksOf({ expression, timezone }, deps.clock.wall(), limit).map(timestamp)
+      answer(response, 200, JSON.stringify({ expression, timezone, times }))
+    },
+  }
 }
 
 /** PUT, PATCH, pause and resume; `runRoutes`: what becomes of the entry's runs. */

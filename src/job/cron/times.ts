@@ -43,3 +43,14 @@ export function nextTick({ expression, timezone }: Schedule, instant: number): T
   }
   return null
 }
+
+/** The next times of the schedule after `instant`, up to `limit`. */
+export function ticksOf(schedule: Schedule, instant: number, limit: number): number[] {
+  const times: number[] = []
+  let tick = nextTick(schedule, instant)
+  while (tick !== null && times.length < limit) {
+    times.push(tick.at)
+    tick = nextTick(schedule, tick.at)
+  }
+  return times
+}

@@ -97,6 +97,7 @@ const TABLE: Record<string, Access> = {
   'GET /ojs/v1/admin/operations': ['operator'],
   'GET /ojs/v1/admin/operations/:id': ['operator'],
   'POST /ojs/v1/admin/operations/:id/stop': ['operator'],
+  'GET /ojs/v1/admin/cron/times': ['operator'],
   'GET /ojs/v1/cron': ['operator'],
   'POST /ojs/v1/cron': ['operator'],
   'GET /ojs/v1/cron/:name': ['operator'],

@@ -28,6 +28,7 @@ type StepNode = Node<{ step: WorkflowStep; isUpright: boolean }, 'step'>
 
 const NARROW_PX = 700
 const KINDS = { step: Box }
+const FIT = { maxZoom: 1, padding: 0.15 }
 
 export function WorkflowGraph({ steps, callbacks, onChoose }: GraphProps): ReactNode {
   const isUpright = window.innerWidth < NARROW_PX
@@ -67,6 +68,7 @@ export function WorkflowGraph({ steps, callbacks, onChoose }: GraphProps): React
         edges={edges}
         nodeTypes={KINDS}
         fitView
+        fitViewOptions={FIT}
         minZoom={0.05}
         maxZoom={1.5}
         nodesDraggable={false}

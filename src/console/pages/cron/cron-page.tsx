@@ -1,28 +1,40 @@
 /** Recurring jobs: when they run next, whether they do, and running one now. */
-import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
-import { call } from '../api/client.ts'
-import type { CronJob } from '../api/openapi.ts'
-import { useApi } from '../api/queries.ts'
-import { useMay } from '../api/session.ts'
-import { instant, number } from '../text/format.ts'
-import { t } from '../text/text.ts'
-import { Action } from '../ui/action.tsx'
-import { Loaded } from '../ui/answer.tsx'
-import { Dialog } from '../ui/dialog.tsx'
-import { Empty } from '../ui/empty.tsx'
-import { cronLine } from '../ui/lines.ts'
-import { Page } from '../ui/page.tsx'
-import { PagedTable } from '../ui/paged-table.tsx'
-import { usePages } from '../ui/pager.tsx'
-import { State } from '../ui/state.tsx'
-import { When } from '../ui/when.tsx'
+import { call } from '../../api/client.ts'
+import type { CronJob } from '../../api/openapi.ts'
+import { useApi } from '../../api/queries.ts'
+import { useMay } from '../../api/session.ts'
+import { inZone, number } from '../../text/format.ts'
+import { t } from '../../text/text.ts'
+import { Action } from '../../ui/action.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { cronLine } from '../../ui/lines.ts'
+import { Page } from '../../ui/page.tsx'
+import { PagedTable } from '../../ui/paged-table.tsx'
+import { usePages } from '../../ui/pager.tsx'
+import { State } from '../../ui/state.tsx'
+import { When } from '../../ui/when.tsx'
+import { EntryDialog } from './entry-dialog.tsx'
+import { EntryForm } from './entry-form.tsx'
+import { useWords } from './words.ts'
 
 export function CronPage(): ReactNode {
+  const may = useMay()
+  const [isCreating, setCreating] = useState(false)
   const pages = usePages(50)
   const entries = useApi('GET /ojs/v1/cron', { query: pages.query }, { every: 3_000 })
   return (
-    <Page title={t.nav.cron}>
+    <Page
+      title={t.nav.cron}
+      actions={
+        may('POST /ojs/v1/cron') && (
+          <button type="button" className="primary" onClick={() => setCreating(true)}>
+            {t.cron.create}
+          </button>
+        )
+      }
+    >
+      {isCreating && <EntryForm onClose={() => setCreating(false)} />}
       <PagedTable
         of={entries}
         pages={pages}
@@ -48,19 +60,21 @@ export function CronPage(): ReactNode {
 function Row({ entry }: { entry: CronJob }): ReactNode {
   const { name, cron, timezone, type, enabled, next_run_at: next, last_run_at: last } = entry
   const [isOpen, setOpen] = useState(false)
+  const wordsOf = useWords()
   return (
     <tr>
       <td>
         <button type="button" className="link" data-row onClick={() => setOpen(true)}>
           {name}
         </button>
-        {isOpen && <History name={name} onClose={() => setOpen(false)} />}
+        {isOpen && <EntryDialog entry={entry} onClose={() => setOpen(false)} />}
       </td>
       <td>
         <State of={enabled ? 'active' : 'disabled'} />
       </td>
       <td>
         <code>{cron}</code> <span className="faint">{timezone}</span>
+        <div className="faint">{wordsOf(cron)}</div>
       </td>
       <td>{type}</td>
       <td>
@@ -76,16 +90,6 @@ function Row({ entry }: { entry: CronJob }): ReactNode {
       </td>
     </tr>
   )
-}
-
-/** The time on the clocks of the entry's zone. */
-function inZone(at: string, zone: string): string {
-  try {
-    const form = { dateStyle: 'short', timeStyle: 'short', timeZone: zone } as const
-    return `${new Intl.DateTimeFormat(undefined, form).format(new Date(at))} ${zone}`
-  } catch {
-    return instant(at)
-  }
 }
 
 function CronActions({ name, isEnabled }: { name: string; isEnabled: boolean }): ReactNode {
@@ -116,37 +120,5 @@ function CronActions({ name, isEnabled }: { name: string; isEnabled: boolean }):
         />
       )}
     </div>
-  )
-}
-
-function History({ name, onClose }: { name: string; onClose: () => void }): ReactNode {
-  const runs = useApi('GET /ojs/v1/cron/{name}/history', { path: { name }, query: { limit: 50 } })
-  return (
-    <Dialog title={t.cron.history(name)} onClose={onClose}>
-      <div className="dialog-body">
-        <Loaded of={runs}>
-          {({ executions }) =>
-            executions.length === 0 ? (
-              <p>{t.cron.noRuns}</p>
-            ) : (
-              <ul className="plain">
-                {executions.map((run) => (
-                  <li key={`${run.scheduled_at} ${run.job_id ?? ''}`}>
-                    {instant(run.scheduled_at)}{' '}
-                    {run.job_id === undefined ? (
-                      <span className="faint">{run.reason ?? t.cron.skipped}</span>
-                    ) : (
-                      <Link to="/jobs/$id" params={{ id: run.job_id }}>
-                        <State of={run.state ?? 'pending'} />
-                      </Link>
-                    )}
-                  </li>
-                ))}
-              </ul>
-            )
-          }
-        </Loaded>
-      </div>
-    </Dialog>
   )
 }
