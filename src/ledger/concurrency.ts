@@ -1,6 +1,5 @@
 /** The part of the ledger's contract for concurrency keys. */
-import type { JobRow, RowState } from '../job/job.ts'
-import type { AdoptableMessage, ClaimTerms, LeaseFence } from './leases.ts'
+import type { JobRow } from '../job/job.ts'
 
 /**
  * Jobs with a concurrency key (`Carry.concurrency`). A job that becomes available is held back (`isHeldByKey`) if
@@ -13,19 +12,6 @@ export interface ConcurrencyLedger {
   /** Whom to tell after each commit that has held jobs back or let them go. One listener. */
   onNews(listener: (news: KeyNews) => void): void
 
-  /**
-   * A native worker asks for a job message that has a key: starts its attempt, holder native, in the write that
-   * finds a place; or holds the job back, and the worker acknowledges the message. Fence: generation, state
-   * and attempt as they were read.
-   */
-  startNative(start: KeyedStart): Promise<KeyedClaim>
-
-  /**
-   * Stores the job of a message with an unknown id, as if it had been waiting for this message. False: it is no
-   * job. True also if the id is known by now, or cancelled.
-   */
-  adopt(jobMessage: AdoptableMessage, now: number): Promise<boolean>
-
   /** How many jobs of the key are active. */
   active(key: string): Promise<number>
 
@@ -36,19 +22,6 @@ export interface ConcurrencyLedger {
    */
   review(after: string, limit: number): Promise<string | null>
 }
-
-export interface KeyedStart extends LeaseFence {
-  /** As read. */
-  state: RowState
-  /** As read; `attempt` is the one to start. */
-  attemptRead: number
-  terms: Omit<ClaimTerms, 'wall'>
-}
-
-export type KeyedClaim =
-  | { outcome: 'stale' }
-  | { outcome: 'started'; job: JobRow; promoted: boolean }
-  | { outcome: 'held'; job: JobRow }
 
 export interface KeyNews {
   /** Queues of jobs that a commit has held back, one for each job. */

@@ -1,10 +1,10 @@
 /** The part of the ledger's contract for native workers (docs/architecture.md §5). */
 import type { DyingMessage } from '../job/dead-letter.ts'
 import type { Cause } from '../job/history.ts'
-import type { JobRow, NewJob } from '../job/job.ts'
+import type { Checkpoint, JobRow, NewJob } from '../job/job.ts'
 import type { Refusal, ReportedEvent } from '../job/native/report.ts'
 import type { Enqueued } from './enqueued.ts'
-import type { AdoptableMessage, ExtendedLease, LeaseFence } from './leases.ts'
+import type { AdoptableMessage, ClaimTerms, ExtendedLease } from './leases.ts'
 
 export interface NativeLedger {
   /**
@@ -30,10 +30,13 @@ export interface NativeLedger {
   beatNative(ids: readonly string[], beat: NativeBeat): Promise<BeatResult[]>
 
   /**
-   * Sets the holder of a lease to `ledger`: a native worker acknowledges the job message behind it, and the
-   * lease goes on without a message. Fence: `active`, this generation and attempt, any holder.
+   * A native worker asks whether it may run a job message that was delivered again. Decides by
+   * `job/native/claim.ts`, as a row is after the writes before. Counts no attempt: the worker's `started` event
+   * does; but where the job has a concurrency key and the worker knows such (`isKeyed`), its attempt begins in
+   * this write, or the job is held back and the message dropped. A message that the worker shall drop counts as
+   * settled: as back if its job has ended, and for the lease of another worker, the holder becomes `ledger`.
    */
-  handOverAny(lease: LeaseFence): Promise<boolean>
+  claimNative(question: NativeQuestion, terms: Omit<ClaimTerms, 'leaseMs'>): Promise<NativeAnswer>
 
   /**
    * Discards a job whose job message RabbitMQ dead-lettered without the gateway: nacked by a native worker,
@@ -46,6 +49,34 @@ export interface NativeLedger {
    */
   discardDead(jobMessage: DeadMessage, terms: { now: number; wall: number }): Promise<DeadOutcome>
 }
+
+/** The callbacks run inside the write: they are pure. */
+export interface NativeQuestion extends Omit<AdoptableMessage, 'adopt'> {
+  workerId: string
+  /** The worker has asked about this very delivery before, and got no answer. */
+  isAgain: boolean
+  isKeyed: boolean
+  /** Only a job of this queue is meant; null: of any. */
+  ofQueue: string | null
+  /** The queue of a job that is unknown, as far as the caller knows. */
+  heardOn: string
+  /** Makes the job, if the worker has sent it along. Throws `OjsError`. */
+  adopt?: (() => NewJob) | undefined
+  /** Does the gateway hold the delivery behind the job's lease? */
+  isHeldHere(): boolean
+}
+
+export type NativeAnswer =
+  /** `isBegun`: the ledger has begun the attempt; by this write if there is a `start`. */
+  | {
+      decision: 'run'
+      attempt: number
+      isBegun: boolean
+      start: { job: JobRow; promoted: boolean } | null
+      checkpoint: Checkpoint | null
+    }
+  /** `requeue`: the queue is paused. */
+  | { decision: 'drop' | 'discard' | 'requeue'; attempt: number }
 
 /** A cancelled job: its job messages up to and including this generation must not run. */
 export interface CancelledMessage {

@@ -20,6 +20,7 @@ import type {
   SettleFence,
 } from '../../src/ledger/leases.ts'
 import type { Ledger } from '../../src/ledger/ledger.ts'
+import type { NativeQuestion } from '../../src/ledger/native.ts'
 import { inOrder } from '../support/broker/order.ts'
 import { newJob } from '../support/gateway/jobs.ts'
 
@@ -292,4 +293,31 @@ export async function overdueRows(
 ): Promise<JobRow[]> {
   const left = await ledger.endOverdue({ now, limit, which }, () => null)
   return left.map((one) => (one.outcome === 'undecided' ? one.row : one.before))
+}
+
+/** What a native worker asks about a message that was delivered again. */
+export function askedBy(
+  workerId: string,
+  message: { id: string; attempt?: number; generation?: number },
+  given: Partial<NativeQuestion> = {},
+): NativeQuestion {
+  const known = { isAgain: false, isKeyed: false, ofQueue: null, heardOn: 'default' }
+  return {
+    generation: 0,
+    attempt: 1,
+    workerId,
+    ...known,
+    isHeldHere: () => false,
+    ...message,
+    ...given,
+  }
+}
+
+/** Another native worker has the message behind a live lease, and drops it. */
+export async function takeOver(
+  ledger: Pick<Ledger, 'claimNative'>,
+  { id, attempt, generation }: LeaseFence,
+): Promise<void> {
+  const question = askedBy('another worker', { id, attempt, generation })
+  await ledger.claimNative(question, TERMS)
 }

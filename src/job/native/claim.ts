@@ -100,3 +100,12 @@ function runOrDiscard(
   const isOver = isExpired(row, wall) || attempt > allowedAttempts(row)
   return isOver ? { decision: 'discard' } : { decision: 'run', attempt }
 }
+
+/** True if an earlier claim of this very delivery has begun the attempt, and its answer was lost. */
+export function isBegunFor(
+  { attempt, workerId }: NativeMessage,
+  row: Pick<JobRow, 'state' | 'holder' | 'workerId' | 'attempt'>,
+): boolean {
+  const isOwn = row.state === 'active' && row.holder === 'native' && row.workerId === workerId
+  return isOwn && row.attempt >= attempt
+}

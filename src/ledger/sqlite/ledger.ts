@@ -56,6 +56,7 @@ import { prioritizeJob } from './bulk/priority.ts'
 import { Access } from './commit/access.ts'
 import type { FileWatch } from './file-watch.ts'
 import { SqliteConcurrency } from './keyed/concurrency.ts'
+import { claimNative } from './keyed/native-claims.ts'
 import { SqliteSearch } from './search/search.ts'
 import type { Database } from './sql/driver.ts'
 import { prepareStatements } from './sql/statements.ts'
@@ -398,9 +399,8 @@ export class SqliteLedger implements Ledger {
     return this.#access.writeMany(ids.length, () => ids.map((id) => beatJob(this.#store, id, beat)))
   }
 
-  handOverAny({ id, generation, attempt }: LeaseFence): Promise<boolean> {
-    const { handOverAny } = this.#store.statements
-    return this.#access.write(() => handOverAny.run(id, generation, attempt).changes === 1)
+  claimNative(...[question, terms]: Parameters<Ledger['claimNative']>) {
+    return this.#access.writeMany(1, () => claimNative(this.#store, question, terms))
   }
 
   cancelAny(...[id, queue, now, isScoped = false, cause]: Parameters<Ledger['cancelAny']>) {

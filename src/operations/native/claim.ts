@@ -1,11 +1,12 @@
 /** May a native worker run a redelivered message? Answers run, drop, discard or requeue. */
-import type { Checkpoint, JobRow } from '../../job/job.ts'
-import { decideNativeClaim } from '../../job/native/claim.ts'
+import type { Checkpoint } from '../../job/job.ts'
 import type { NativeClaim } from '../../job/request.ts'
+import type { NativeQuestion } from '../../ledger/native.ts'
+import { reportedError } from '../adopt/adopt.ts'
 import type { Deps } from '../deps.ts'
 import { earlierWrites } from '../earlier-writes.ts'
-import { isPaused } from '../queues/pause.ts'
-import { claimKeyed, isBegunFor } from './keyed-claim.ts'
+import { followStart } from './report.ts'
+import { shownJob } from './reported-event.ts'
 import { scopeOf } from './scope.ts'
 
 export interface NativeClaimAnswer {
@@ -20,81 +21,40 @@ export interface NativeClaimAnswer {
 }
 
 /**
- * Decides whether a native worker may run a redelivered job message (docs/architecture.md §5). Counts no
- * attempt: the worker's `started` event does, unless the
- * job has a concurrency key and the worker says that it knows such (`keyed`). If the message is the one behind another worker's live lease,
- * commits `holder := ledger` before the answer, because the asking worker will acknowledge the message. Waits
- * for earlier reports to be committed. Rejects when the ledger cannot be used. `heardOn`: the queue whose
- * control queue the claim came by. If it may not be about this job, its message is none of the job:
- * `discard`.
+ * Decides whether a native worker may run a redelivered job message (docs/architecture.md §5), in one write
+ * (`NativeLedger.claimNative`). Waits for earlier reports to be committed. Rejects when the ledger cannot be used.
+ * `heardOn`: the queue whose control queue the claim came by. If it may not be about this job, its message is
+ * none of the job: `discard`.
  */
 export async function nativeClaim(
   deps: Deps,
   request: NativeClaim,
   heardOn: string,
 ): Promise<NativeClaimAnswer> {
-  const answer = await decide(deps, request, heardOn)
-  if (answer.decision !== 'run') return answer
-  const checkpoint = await deps.ledger.checkpoints.find(request.job_id)
-  return checkpoint === null ? answer : { ...answer, checkpoint }
-}
-
-async function decide(
-  deps: Deps,
-  request: NativeClaim,
-  heardOn: string,
-): Promise<NativeClaimAnswer> {
-  const { job_id: id, attempt, worker_id: workerId } = request
-  const jobMessage = { generation: request.generation ?? 0, attempt, workerId }
-  const ofQueue = scopeOf(deps, heardOn)
   await earlierWrites(deps)
-  for (;;) {
-    const row = await deps.ledger.read.find(id)
-    const known = row && answerAtOnce(request, row, ofQueue)
-    if (known) return known
-    const decision = decideNativeClaim(jobMessage, row, {
-      now: deps.clock.now(),
-      wall: deps.clock.wall(),
-      isTombstoned: row === null && (await deps.ledger.read.isTombstoned(id, ofQueue)),
-      isHeldHere: deps.jobMessages.held.get(id)?.isLive() ?? false,
-    })
-    if (decision.decision === 'run') {
-      const answer = await run(deps, request, row, decision.attempt, heardOn)
-      if (answer === 'stale') continue
-      return answer
-    }
-    if (decision.decision === 'discard') return { attempt, ...decision }
-    if (row !== null && decision.isOver) deps.ledger.messageReturned(id, row.generation, attempt)
-    // `handOverAny` is false when the row has changed since `find`: decide again.
-    if (row === null || !decision.handOver || (await deps.ledger.handOverAny(row))) {
-      return { decision: 'drop', attempt }
-    }
-  }
+  const requestId = deps.newId()
+  const claimed = await deps.ledger.claimNative(questionOf(deps, request, heardOn), {
+    now: deps.clock.now(),
+    wall: deps.clock.wall(),
+    workerId: request.worker_id,
+    defaultLeaseMs: deps.settings.visibilityTimeoutMs,
+    cause: { requestId },
+  })
+  if (claimed.decision !== 'run') return claimed
+  const { decision, attempt, isBegun, start, checkpoint } = claimed
+  if (start !== null) followStart(deps, start, requestId)
+  return { decision, attempt, ...(isBegun && { started: true }), ...(checkpoint && { checkpoint }) }
 }
 
-/** `stale`: the row has changed. */
-async function run(
-  deps: Deps,
-  request: NativeClaim,
-  row: JobRow | null,
-  attempt: number,
-  heardOn: string,
-): Promise<NativeClaimAnswer | 'stale'> {
-  if (isPaused(deps, row?.queue ?? heardOn)) return { decision: 'requeue', attempt }
-  if (!request.keyed) return { decision: 'run', attempt }
-  const claimed = await claimKeyed(deps, request, row, attempt, heardOn)
-  return claimed === 'unlimited' ? { decision: 'run', attempt } : claimed
-}
-
-/** The answer that does not depend on the message. */
-function answerAtOnce(
-  request: NativeClaim,
-  row: JobRow,
-  ofQueue: string | null,
-): NativeClaimAnswer | null {
-  if (ofQueue !== null && row.queue !== ofQueue) {
-    return { decision: 'discard', attempt: request.attempt }
+function questionOf(deps: Deps, request: NativeClaim, heardOn: string): NativeQuestion {
+  const { job_id: id, attempt, generation, job } = request
+  const ofQueue = scopeOf(deps, heardOn)
+  return {
+    ...{ id, attempt, generation: generation ?? 0, workerId: request.worker_id },
+    ...{ isAgain: request.again === true, isKeyed: request.keyed === true, ofQueue, heardOn },
+    ...(ofQueue !== null && { queue: ofQueue }),
+    adopt: job == null ? undefined : () => shownJob(deps, request, job, heardOn),
+    reportedError: () => reportedError(request.headers ?? {}),
+    isHeldHere: () => deps.jobMessages.held.get(id)?.isLive() ?? false,
   }
-  if (isBegunFor(request, row)) return { decision: 'run', attempt: row.attempt, started: true }
-  return null
 }

@@ -8,6 +8,7 @@ import type { KeyNews } from '../../../src/ledger/concurrency.ts'
 import type { Ledger } from '../../../src/ledger/ledger.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
+  askedBy,
   FAILED,
   failAttempt,
   fenceOf,
@@ -377,24 +378,22 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
   })
 
   describe('a claim by a native worker', () => {
-    const terms = { now: NOW, workerId: 'native-1', leaseMs: null, defaultLeaseMs: 30_000 }
-    const claimNative = async (id: string, given: { attempt?: number } = {}) => {
-      const { generation, state, attempt: attemptRead } = await row(id)
-      const start = {
-        id,
-        generation,
-        state,
-        attemptRead,
-        attempt: attemptRead + 1,
-        terms,
-        ...given,
-      }
-      return await ledger.concurrency.startNative(start)
-    }
+    const ask = (
+      id: string,
+      given: Parameters<typeof askedBy>[2] = {},
+    ): ReturnType<typeof ledger.claimNative> =>
+      ledger.claimNative(askedBy('native-1', { id }, { isKeyed: true, ...given }), {
+        ...{ now: NOW, wall: NOW, workerId: 'native-1', defaultLeaseMs: 30_000 },
+      })
+    const claimNative = async (id: string, given: { attempt?: number } = {}) =>
+      await ask(id, { attempt: (await row(id)).attempt + 1, ...given })
 
     it('begins the attempt, which takes a place', async () => {
       const id = await push(1)
-      expect(await claimNative(id)).toMatchObject({ outcome: 'started', promoted: false })
+      expect(await claimNative(id)).toMatchObject({
+        ...{ decision: 'run', attempt: 1, isBegun: true },
+        start: { job: await row(id), promoted: false },
+      })
       expect(await row(id)).toMatchObject({
         ...{ state: 'active', attempt: 1, holder: 'native', workerId: 'native-1', outbox: null },
         leaseExpiresAt: NOW + 30_000,
@@ -410,7 +409,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
     it('holds the job back if there is no place', async () => {
       await running(1)
       const id = await push(1, { queue: 'native' })
-      expect(await claimNative(id, { attempt: 2 })).toMatchObject({ outcome: 'held' })
+      expect(await claimNative(id, { attempt: 2 })).toEqual({ decision: 'drop', attempt: 2 })
       expect(await row(id)).toMatchObject({ state: 'available', holder: 'ledger', attempt: 1 })
       expect(ledger.known.held('native')).toBe(1)
     })
@@ -418,24 +417,33 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
     it('takes no second place for a job that runs already, as far as the row says', async () => {
       const id = await push(1)
       await claimNative(id)
-      expect(await claimNative(id)).toMatchObject({ outcome: 'started', job: { attempt: 2 } })
+      const again = await claimNative(id)
+      expect(again).toMatchObject({ attempt: 2, start: { job: { attempt: 2 } } })
       expect(await ledger.concurrency.active('k')).toBe(1)
     })
 
-    it('changes nothing if the row has changed', async () => {
+    it('answers a question again as it was answered, and begins nothing', async () => {
       const id = await push(1)
-      const read = { id, generation: 0, state: 'available', attemptRead: 0, attempt: 1 } as const
-      for (const other of [
-        { generation: 1 },
-        { attemptRead: 1 },
-        { state: 'retryable' as const },
-      ]) {
-        const start = { ...read, ...other, terms }
-        expect(await ledger.concurrency.startNative(start)).toEqual({ outcome: 'stale' })
-      }
-      const unknown = { ...read, id: newJob().id, terms }
-      expect(await ledger.concurrency.startNative(unknown)).toEqual({ outcome: 'stale' })
-      expect(await row(id)).toMatchObject({ state: 'available', attempt: 0 })
+      await claimNative(id)
+      const begun = await row(id)
+      const again = await ask(id, { isAgain: true })
+      expect(again).toMatchObject({ decision: 'run', attempt: 1, isBegun: true, start: null })
+      expect(await row(id)).toEqual(begun)
+    })
+
+    it('begins one attempt when two workers ask at once', async () => {
+      const [first, second] = [await push(1), await push(1)]
+      const answers = await Promise.all([ask(first), ask(second)])
+      expect(answers.map(({ decision }) => decision)).toEqual(['run', 'drop'])
+      expect(await ledger.concurrency.active('k')).toBe(1)
+    })
+
+    it('begins nothing for a worker that knows no keys', async () => {
+      const id = await push(1)
+      const before = await row(id)
+      const plain = await ask(id, { isKeyed: false })
+      expect(plain).toMatchObject({ decision: 'run', isBegun: false, start: null })
+      expect(await row(id)).toEqual(before)
     })
 
     it('frees the place when the worker gives the job back', async () => {
@@ -451,22 +459,23 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
       expect(await isHeld(next)).toBe(true)
     })
 
-    it('adopts a job that was published natively, once, unless it is none or was cancelled', async () => {
+    it('adopts a job that was published natively, unless it is none or was cancelled', async () => {
       const job = newJob(of(1))
-      const message = jobMessage(job.id, { adopt: () => job })
-      expect(await ledger.concurrency.adopt(message, NOW)).toBe(true)
-      expect(await ledger.concurrency.adopt(jobMessage(job.id), NOW)).toBe(true)
-      expect(await row(job.id)).toMatchObject({ state: 'available', attempt: 0, outbox: null })
-      expect(await claimNative(job.id)).toMatchObject({ outcome: 'started' })
-      const invalid = jobMessage(newJob().id, {
-        adopt: () => {
-          throw new OjsError('invalid_request', 'no job')
-        },
+      expect(await ask(job.id)).toMatchObject({ decision: 'run', isBegun: false })
+      expect(await ask(job.id, { adopt: () => job })).toMatchObject({
+        start: { job: { attempt: 1 } },
       })
-      expect(await ledger.concurrency.adopt(invalid, NOW)).toBe(false)
+      expect(await ledger.concurrency.active('k')).toBe(1)
+      const invalid = newJob().id
+      const adopt = () => {
+        throw new OjsError('invalid_request', 'no job')
+      }
+      expect(await ask(invalid, { adopt })).toEqual({ decision: 'discard', attempt: 1 })
       const cancelled = newJob(of(1))
       await ledger.cancelAny(cancelled.id, 'default', NOW)
-      expect(await ledger.concurrency.adopt(jobMessage(cancelled.id), NOW)).toBe(true)
+      expect(await ask(cancelled.id, { adopt: () => cancelled })).toMatchObject({
+        decision: 'drop',
+      })
       expect(await ledger.read.find(cancelled.id)).toBeNull()
     })
   })
@@ -547,7 +556,7 @@ class Lines {
 
   async #move(step: Step): Promise<void> {
     const { move, pick } = step
-    const { concurrency } = this.#ledger
+
     const live = await this.#live()
     const among = (state: string) => {
       const found = live.filter((job) => job.state === state)
@@ -571,10 +580,11 @@ class Lines {
         // A message that is not for a claim stays where it is.
         if (sent === undefined || job === undefined || job.state === 'active') return
         this.#messages.splice(at, 1)
-        const { id, generation, state, attempt: attemptRead } = job
-        const terms = { ...TERMS, now: this.#now }
-        const { attempt } = sent
-        await concurrency.startNative({ id, generation, state, attemptRead, attempt, terms })
+        const { id, generation } = job
+        const message = { id, generation, attempt: sent.attempt }
+        const question = askedBy('native-1', message, { isKeyed: true })
+        const terms = { ...TERMS, now: this.#now, wall: this.#now, workerId: 'native-1' }
+        await this.#ledger.claimNative(question, terms)
         return
       }
       case 'ack':

@@ -3,10 +3,12 @@ import type { RowState } from '../../../src/job/job.ts'
 import type { NativeBeat } from '../../../src/ledger/native.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
+  askedBy,
   died,
   failAttempt,
   fenceOf,
   fetched,
+  giveBack,
   jobMessage,
   NOW,
   overdueRows,
@@ -14,6 +16,7 @@ import {
   revive,
   staleAt,
   TERMS,
+  takeOver,
   type UnderTest,
 } from '../harness.ts'
 import { eventOf, REPORT } from './reports.ts'
@@ -89,7 +92,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     it('starts a job whose job message is outdated, but leaves the lease to the ledger', async () => {
       // The queue was deleted and the lease ran out, so a new job message is owed and not published yet.
       const owed = await native()
-      await ledger.handOverAny(owed)
+      await takeOver(ledger, owed)
       const expired = { now: NOW, error: '{"code":"visibility_timeout"}', errors: '[]' }
       await failAttempt(ledger, owed.id, fenceOf(owed), { ...expired, to: 'available' })
       // Two retries that the ledger holds: without a job message, and with a last job message that the worker
@@ -168,27 +171,73 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     })
   })
 
-  describe('handOverAny', () => {
-    it.each(['gateway', 'native', 'ledger'] as const)('takes the lease from %s', async (holder) => {
-      const job = await fetched(ledger)
-      await plant({ id: job.id, holder })
-      expect(await ledger.handOverAny(job)).toBe(true)
-      expect(await row(job.id)).toEqual({ ...job, holder: 'ledger' })
-    })
+  describe('claimNative', () => {
+    const ask = (id: string, given: Parameters<typeof askedBy>[2] = {}) =>
+      ledger.claimNative(askedBy('w2', { id }, given), TERMS)
 
-    it.each([{ attempt: 2 }, { generation: 1 }])('is stale with %o', async (over) => {
-      const job = await native()
-      expect(await ledger.handOverAny({ ...job, ...over })).toBe(false)
+    it.each(['gateway', 'native', 'ledger'] as const)(
+      'drops the message behind a live lease, which %s held and the ledger holds now',
+      async (holder) => {
+        const job = await fetched(ledger)
+        await plant({ id: job.id, holder })
+        expect(await ask(job.id)).toEqual({ decision: 'drop', attempt: 1 })
+        expect(await row(job.id)).toEqual({ ...job, holder: 'ledger' })
+      },
+    )
+
+    it('leaves the lease with the gateway that holds its delivery', async () => {
+      const job = await fetched(ledger)
+      expect(await ask(job.id, { isHeldHere: () => true })).toEqual({
+        decision: 'drop',
+        attempt: 1,
+      })
       expect(await row(job.id)).toEqual(job)
     })
 
-    it('is stale for a job that an ack ends in the same group commit', async () => {
+    it('decides by the writes before it in the same group commit', async () => {
       const job = await fetched(ledger)
-      const [, first] = await Promise.all([
+      expect((await row(job.id)).messageOut).toBe(true)
+      const [, dropped] = await Promise.all([
         ledger.complete(job.id, {}, { now: NOW, result: null }),
-        ledger.handOverAny(job),
+        ask(job.id),
       ])
-      expect([first, (await row(job.id)).holder]).toEqual([false, null])
+      expect(dropped).toEqual({ decision: 'drop', attempt: 1 })
+      expect(await row(job.id)).toMatchObject({
+        state: 'completed',
+        holder: null,
+        messageOut: false,
+      })
+    })
+
+    it('lets a job run that waits, changes nothing, and brings its checkpoint', async () => {
+      const job = await fetched(ledger)
+      const checkpoint = { now: NOW, state: '{"at":1}' }
+      await ledger.checkpoints.save(job.id, { ofQueue: null, waitingToo: false }, checkpoint)
+      await giveBack(ledger, job.id, fenceOf(job))
+      const waiting = await row(job.id)
+      expect(await ask(job.id)).toEqual({
+        ...{ decision: 'run', attempt: 1, isBegun: false, start: null },
+        checkpoint: { sequence: 1, state: '{"at":1}', createdAt: NOW },
+      })
+      expect(await row(job.id)).toEqual(waiting)
+    })
+
+    it('lets an unknown job run, unless it was cancelled, or its queue is paused', async () => {
+      const [unknown, cancelled] = [newJob().id, newJob().id]
+      expect(await ask(unknown)).toMatchObject({ decision: 'run', checkpoint: null })
+      await ledger.cancelAny(cancelled, 'default', NOW)
+      expect(await ask(cancelled)).toEqual({ decision: 'drop', attempt: 1 })
+      const [paused] = await Promise.all([ask(unknown), ledger.pauses.pause('default', NOW)])
+      expect(paused).toMatchObject({ decision: 'run' })
+      expect(await ask(unknown)).toEqual({ decision: 'requeue', attempt: 1 })
+      const { id } = await pushed(ledger, { queue: 'other' })
+      expect(await ask(id)).toMatchObject({ decision: 'run' })
+    })
+
+    it('discards the message of a job of another queue than is meant', async () => {
+      const { id } = await pushed(ledger, { queue: 'q' })
+      expect(await ask(id, { ofQueue: 'r' })).toEqual({ decision: 'discard', attempt: 1 })
+      expect(await ask(id, { ofQueue: 'q' })).toMatchObject({ decision: 'run' })
     })
   })
 

@@ -15,6 +15,7 @@ import {
   pushed,
   settleLazily,
   TERMS,
+  takeOver,
   type UnderTest,
 } from '../harness.ts'
 
@@ -301,7 +302,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
       ['the ledger alone held the lease', DISCARD, 1],
     ])('of the last attempt owes the DLX copy when %s', async (_, said, attempt) => {
       const job = await running()
-      if (attempt === 1) await ledger.handOverAny(job)
+      if (attempt === 1) await takeOver(ledger, job)
       await apply(eventOf(job.id, said, { attempt }))
       expect(await row(job.id)).toMatchObject({ state: 'discarded', attempt, messageOut: false })
       expect((await ledger.read.outboxPage(0, 9)).map(({ id }) => id)).toEqual([job.id])
@@ -448,7 +449,7 @@ export function reportContract({ ledger, row, plant }: UnderTest): void {
 
     it('of a discard owes the DLX copy when the attempt was given back meanwhile', async () => {
       const { id } = await running()
-      await ledger.handOverAny(await row(id))
+      await takeOver(ledger, await row(id))
       const released = await giveBack(ledger, id, {
         ...fenceOf(await row(id)),
         messageAttempt: null,

@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JobRow } from '../../../src/job/job.ts'
-import { decideNativeClaim } from '../../../src/job/native/claim.ts'
 import type { ReportedEvent, Said } from '../../../src/job/native/report.ts'
 import { isStale } from '../../../src/job/stale.ts'
 import type { Ledger } from '../../../src/ledger/ledger.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
+  askedBy,
   copyCame,
   FAILED,
   failAttempt,
@@ -276,16 +276,17 @@ class World {
 
   /** Claims a redelivered job message. Returns the attempt to run it as, or null. */
   async #ask(next: JobMessage): Promise<number | null> {
-    const row = await this.#row()
-    const decision = decideNativeClaim({ ...next, workerId: this.#name }, row, {
+    const isHeld = this.#held !== null
+    const question = askedBy(this.#name, { ...next, id: this.#id }, { isHeldHere: () => isHeld })
+    const terms = {
       now: this.#now,
       wall: this.#now,
-      isTombstoned: false,
-      isHeldHere: this.#held !== null,
-    })
-    if (decision.decision === 'run') return decision.attempt
-    if (decision.decision === 'discard') await this.#dies(next)
-    else if (decision.handOver) await this.#ledger.handOverAny(row)
+      workerId: this.#name,
+      defaultLeaseMs: LEASE_MS,
+    }
+    const answer = await this.#ledger.claimNative(question, terms)
+    if (answer.decision === 'run') return answer.attempt
+    if (answer.decision === 'discard') await this.#dies(next)
     return null
   }
 

@@ -20,6 +20,7 @@ import {
   revive,
   settleLazily,
   TERMS,
+  takeOver,
   type UnderTest,
 } from '../harness.ts'
 
@@ -344,7 +345,7 @@ class Run {
     if (change) return await this.#fail(lease, change)
     if (LATER.has(step.verb)) return await this.#actLater(step, lease)
     if (step.verb === 'beatNative' || SAID[step.verb]) return await this.#report(step, lease)
-    if (step.verb === 'handOverAny') await this.#ledger.handOverAny(lease)
+    if (step.verb === 'handOverAny') await takeOver(this.#ledger, lease)
     if (
       step.verb === 'loseNativeLease' &&
       (await this.#ledger.read.find(id))?.holder === 'native'

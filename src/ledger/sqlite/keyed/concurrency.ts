@@ -1,10 +1,8 @@
 /** See `ConcurrencyLedger`. */
-import type { ConcurrencyLedger, KeyedClaim, KeyedStart, KeyNews } from '../../concurrency.ts'
-import type { AdoptableMessage } from '../../leases.ts'
+import type { ConcurrencyLedger, KeyNews } from '../../concurrency.ts'
 import type { Access } from '../commit/access.ts'
 import { activeOf, freedKey } from '../concurrency/lines.ts'
 import type { Store } from '../state/store.ts'
-import { adoptKeyed, startKeyed } from './native-claims.ts'
 
 export class SqliteConcurrency implements ConcurrencyLedger {
   readonly #store: Store
@@ -17,14 +15,6 @@ export class SqliteConcurrency implements ConcurrencyLedger {
 
   onNews(listener: (news: KeyNews) => void): void {
     this.#store.keyed.listen(listener)
-  }
-
-  startNative(start: KeyedStart): Promise<KeyedClaim> {
-    return this.#access.writeMany(1, () => startKeyed(this.#store, start))
-  }
-
-  adopt(jobMessage: AdoptableMessage, now: number): Promise<boolean> {
-    return this.#access.writeMany(1, () => adoptKeyed(this.#store, jobMessage, now))
   }
 
   active(key: string): Promise<number> {
