@@ -158,6 +158,7 @@ async function compose(
     version,
     events: ring,
     shownConfig: shownConfig(config),
+    ledgerAtStart: { ...(await ledger.read.size()), at: clock.now() },
     metrics: metrics.exposition(metricSources(deps, { broker, relay: outboxRelay, version })),
   })
 

@@ -6,7 +6,7 @@ import type { Inspection } from './monitoring/inspection.ts'
 import type { Limits } from './topology/limits.ts'
 import type { Removal } from './topology/removal.ts'
 
-export type { Depth, QueueView, ServerView } from './monitoring/inspection.ts'
+export type { Depth, OutgoingView, QueueView, ServerView } from './monitoring/inspection.ts'
 export type { LimitsOutcome, QueueLimits } from './topology/limits.ts'
 
 /**

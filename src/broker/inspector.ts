@@ -1,9 +1,20 @@
 /** Looks at RabbitMQ for people: over AMQP what everybody may ask, by the management API the rest. */
+import type { Clock } from '../clock.ts'
+import type { JobRow } from '../job/job.ts'
+import type { Logger } from '../logger.ts'
 import type { Connection } from './connection/connection.ts'
 import { withScratchChannel } from './connection/temporary-channel.ts'
 import { type Body, isObject, type ManagementApi } from './management-api.ts'
 import { askServer, listed, numberIn, textIn } from './management-views.ts'
-import type { Depth, Inspection, QueueUse, QueueView, ServerView } from './monitoring/inspection.ts'
+import { outgoingOrNull } from './messages/owed-message.ts'
+import type {
+  Depth,
+  Inspection,
+  OutgoingView,
+  QueueUse,
+  QueueView,
+  ServerView,
+} from './monitoring/inspection.ts'
 import type { Names } from './names.ts'
 import { lookFor } from './topology/entity.ts'
 import type { QueueKind } from './topology/queue-arguments.ts'
@@ -25,7 +36,8 @@ interface InspectorDeps {
   connections: readonly Connection[]
   declare: Connection
   virtualHost: string
-  now(): number
+  clock: Clock
+  logger: Logger
   /** OJS queues that the gateway knows, and the retry queues that it has declared. */
   knownQueues(): Iterable<string>
   retryQueues(): readonly { queue: string; delayMs: number }[]
@@ -50,8 +62,8 @@ export class Inspector implements Inspection {
 
   constructor(deps: InspectorDeps) {
     this.#deps = deps
-    this.#pages = new Fresh(() => deps.now(), MAX_PAGES)
-    this.#looks = new Fresh(() => deps.now(), MAX_LOOKS)
+    this.#pages = new Fresh(() => deps.clock.now(), MAX_PAGES)
+    this.#looks = new Fresh(() => deps.clock.now(), MAX_LOOKS)
   }
 
   server(): Promise<ServerView> {
@@ -97,6 +109,25 @@ export class Inspector implements Inspection {
       return depths
     }).catch(() => new Map<string, Depth>())
     return found
+  }
+
+  messageOf(row: JobRow): OutgoingView | null {
+    const message = outgoingOrNull(row, this.#deps, this.#deps.names)
+    if (message === null) return null
+    const { exchange, routingKey, content, options } = message
+    const { headers, mandatory: _mandatory, persistent, ...others } = options
+    const properties = { ...others, deliveryMode: persistent === true ? 2 : 1 }
+    const named = Object.entries(properties).map(([name, value]) => [snake(name), value])
+    return {
+      exchange,
+      routingKey,
+      properties: Object.fromEntries(named),
+      headers: Object.fromEntries(
+        Object.entries(headers).map(([name, value]) => [name, plain(value)]),
+      ),
+      body: content.toString(),
+      bytes: content.length,
+    }
   }
 
   /** Null: the management API does not tell. */
@@ -187,6 +218,15 @@ class Fresh {
     answer.catch(() => this.#kept.delete(question))
     return answer
   }
+}
+
+function snake(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+
+/** Without amqplib's note of which AMQP type a value is sent as. */
+function plain(value: unknown): unknown {
+  return isObject(value) && '!' in value ? value['value'] : value
 }
 
 const USE: Readonly<Record<QueueKind, QueueUse>> = {

@@ -413,7 +413,7 @@ export class RabbitBroker implements Broker, Service {
       connections: this.#connections.all,
       declare: this.#connections.declare,
       virtualHost: virtualHostOf(new URL(options.amqpUrls[0] ?? 'amqp://localhost')),
-      now: () => this.#deps.clock.now(),
+      ...{ clock: this.#deps.clock, logger: this.#deps.logger },
       knownQueues: () => this.#declarer.knownQueues(),
       retryQueues: () => this.#hooks.queues.recordedRetryQueues(),
       held: (queue) => deliveries.heldOf(queue),

@@ -26,6 +26,7 @@ import { jobSearchRoutes } from './routes/job-search.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { maintenanceRoutes } from './routes/maintenance.ts'
 import { auditRoutes } from './routes/operate/audit.ts'
+import { ledgerRoutes } from './routes/operate/ledger.ts'
 import { rabbitmqRoutes } from './routes/operate/rabbitmq.ts'
 import { progressRoutes } from './routes/progress.ts'
 import { queueRoutes } from './routes/queues.ts'
@@ -44,7 +45,7 @@ import { workerRoutes } from './routes/workers.ts'
 import { workflowRoutes } from './routes/workflows.ts'
 
 export type HttpServiceOptions = Pick<HttpServerOptions, 'host' | 'port' | 'access' | 'tls'> &
-  Pick<Door, 'metrics' | 'shownConfig'> & {
+  Pick<Door, 'metrics' | 'shownConfig' | 'ledgerAtStart'> & {
     events: Pick<EventRing, 'list'> & FollowedRing
     /** Whether the console is served. */
     hasConsole: boolean
@@ -61,6 +62,7 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
     deps,
     polls,
     shownConfig: options.shownConfig,
+    ledgerAtStart: options.ledgerAtStart,
     metrics: options.metrics,
     events: options.events,
     streams,
@@ -146,6 +148,7 @@ function allRoutes(door: Door): Endpoint[] {
     ...adminStatsRoutes(door),
     ...auditRoutes(door),
     ...rabbitmqRoutes(door),
+    ...ledgerRoutes(door),
   ]
 }
 

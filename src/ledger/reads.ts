@@ -15,6 +15,13 @@ import type { WorkflowQuery } from './workflows.ts'
  * hot path asks `Known`, or learns what it needs from the outcome of its write. Reject with 503 when the
  * ledger cannot be read.
  */
+/** How much room the ledger takes, in bytes. */
+export interface LedgerSize {
+  bytes: number
+  /** Of it free: rows that went have left it for others. */
+  freeBytes: number
+}
+
 export interface Reads {
   readonly cron: CronReads
   readonly schemas: SchemaReads
@@ -24,6 +31,9 @@ export interface Reads {
   readonly epochs: EpochReads
   readonly history: HistoryReads
   readonly traffic: TrafficReads
+
+  /** Cheap. */
+  size(): Promise<LedgerSize>
 
   /** By primary key. Rows that are erased are returned too; operations hide them. */
   find(id: string): Promise<JobRow | null>

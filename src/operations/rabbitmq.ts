@@ -1,8 +1,17 @@
 /** RabbitMQ as it is, for people to read: the server, its queues, and messages beside the ledger's jobs. */
-import type { BrokerStatus, BrokerWarning, Depth, QueueView, ServerView } from '../broker/broker.ts'
+import type {
+  BrokerStatus,
+  BrokerWarning,
+  Depth,
+  OutgoingView,
+  QueueView,
+  ServerView,
+} from '../broker/broker.ts'
+import { notFound, unavailable } from '../errors.ts'
 import type { Deps } from './deps.ts'
+import { visibleJob } from './info.ts'
 
-export type { QueueView }
+export type { OutgoingView, QueueView }
 
 export interface ServerReport extends ServerView {
   status: BrokerStatus
@@ -42,4 +51,16 @@ export async function messagesOf(
       return [queue, { ...depth, heldBack: ledger.known.held(queue), missing }]
     }),
   )
+}
+
+/** The message of a job's next attempt, or its copy as a dead letter. Throws 404. */
+export async function jobMessage(
+  deps: Pick<Deps, 'broker' | 'ledger'>,
+  id: string,
+): Promise<OutgoingView> {
+  const job = await visibleJob(deps, id)
+  if (job === null) throw notFound('job', id)
+  const message = deps.broker.inspection.messageOf(job)
+  if (message === null) throw unavailable('The message of the job cannot be built.', 'message')
+  return message
 }

@@ -36,6 +36,7 @@ export async function openDoor(
     version: '1.2.3',
     events: NO_EVENTS,
     shownConfig: {},
+    ledgerAtStart: { bytes: 0, freeBytes: 0, at: 0 },
     hasConsole: true,
     metrics: {
       http: {

@@ -74,6 +74,7 @@ describe('answers are as the OpenAPI document says:', () => {
     await ask('GET', `/jobs/${job.id}`)
     await ask('GET', `/jobs/${job.id}/result`)
     await ask('GET', `/admin/jobs/${job.id}`)
+    await ask('GET', `/admin/jobs/${job.id}/message`)
     await ask('GET', '/admin/workers/w1')
     await ask('GET', '/workers/w1/health')
     await ask('POST', '/workers/nack', { job_id: job.id, error })
@@ -314,6 +315,7 @@ describe('answers are as the OpenAPI document says:', () => {
     await ask('GET', '/admin/system/maintenance')
     await ask('GET', '/admin/audit?limit=2')
     await ask('GET', '/admin/rabbitmq')
+    await ask('GET', '/admin/system/ledger')
     await ask('GET', '/admin/rabbitmq/queues?limit=3')
     const plan = { enabled: true, reason: 'a move', duration: 60 }
     await ask('POST', '/admin/system/maintenance', plan)

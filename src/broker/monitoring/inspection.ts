@@ -1,4 +1,17 @@
 /** Part of the `Broker` contract: what RabbitMQ has, for people to read. */
+import type { JobRow } from '../../job/job.ts'
+
+/** A message as it would be published now. */
+export interface OutgoingView {
+  exchange: string
+  routingKey: string
+  /** AMQP's properties but the headers, by the names of the protocol. */
+  properties: Readonly<Record<string, string | number | boolean>>
+  headers: Readonly<Record<string, unknown>>
+  /** Text of the body. */
+  body: string
+  bytes: number
+}
 
 /** What is known of RabbitMQ through its management API (`OJS_MANAGEMENT_URL`), if it was asked. */
 export type ManagementState =
@@ -108,6 +121,9 @@ export interface Depth {
 }
 
 export interface Inspection {
+  /** The message that the row owes, or of its next attempt. Null: it cannot be built, which is a bug. */
+  messageOf(row: JobRow): OutgoingView | null
+
   /** At most some seconds old. Never rejects. */
   server(): Promise<ServerView>
 

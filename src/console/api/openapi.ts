@@ -2720,6 +2720,16 @@ export interface Operations {
       pagination: Pagination
     }
   }
+  'GET /ojs/v1/admin/jobs/{id}/message': {
+    query: {}
+    body: null
+    answer: JobMessage
+  }
+  'GET /ojs/v1/admin/system/ledger': {
+    query: {}
+    body: null
+    answer: LedgerSize
+  }
 }
 export interface PushRequest {
   type: string
@@ -4153,4 +4163,51 @@ export interface RabbitmqQueue {
    * The names of the arguments that differ.
    */
   differing: string[]
+}
+export interface JobMessage {
+  exchange: string
+  routing_key: string
+  properties: {
+    [k: string]: unknown
+  }
+  /**
+   * Without payload, those of OJS only.
+   */
+  headers: {
+    [k: string]: unknown
+  }
+  /**
+   * Size of the body.
+   */
+  bytes: number
+  /**
+   * Its text.
+   */
+  body?: string
+  /**
+   * The key may not read payloads.
+   */
+  payload_withheld?: true
+}
+export interface LedgerSize {
+  bytes: number
+  /**
+   * Of it free: rows that went have left it for others.
+   */
+  free_bytes: number
+  /**
+   * When this gateway started.
+   */
+  bytes_at_start: number
+  started_at: string
+  /**
+   * In all states.
+   */
+  jobs: number
+  dead_letters: number
+  queues: number
+  /**
+   * Without a confirm; counted up to 10,000.
+   */
+  owed_messages: number
 }

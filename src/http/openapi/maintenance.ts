@@ -1,7 +1,7 @@
 /** Of `/admin/system`. */
 import { MAINTENANCE_SCHEMA } from '../../schemas/requests/admin.ts'
 import type { Description } from './description.ts'
-import { ANY, BOOLEAN, entity, INSTANT, object, oneOf, TEXT, told } from './schema.ts'
+import { ANY, BOOLEAN, entity, INSTANT, INTEGER, object, oneOf, TEXT, told } from './schema.ts'
 
 const MAINTENANCE = entity('Maintenance', {
   enabled: BOOLEAN,
@@ -38,5 +38,23 @@ export const GET_CONFIG: Description = {
       additionalProperties: object({ value: ANY, source: oneOf(['default', 'env', 'file']) }),
       description: 'By the name of the variable in lower case, without `OJS_`.',
     },
+  },
+}
+
+export const GET_LEDGER: Description = {
+  id: 'getLedger',
+  tag: 'admin',
+  summary: 'Read how large the ledger is',
+  answers: {
+    200: entity('LedgerSize', {
+      bytes: INTEGER,
+      free_bytes: told('Of it free: rows that went have left it for others.', INTEGER),
+      bytes_at_start: told('When this gateway started.', INTEGER),
+      started_at: INSTANT,
+      jobs: told('In all states.', INTEGER),
+      dead_letters: INTEGER,
+      queues: INTEGER,
+      owed_messages: told('Without a confirm; counted up to 10,000.', INTEGER),
+    }),
   },
 }

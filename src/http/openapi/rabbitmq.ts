@@ -12,6 +12,7 @@ import {
   oneOf,
   type Schema,
   TEXT,
+  TRUE,
   told,
 } from './schema.ts'
 
@@ -121,6 +122,24 @@ export const LIST_RABBITMQ_QUEUES: Description = {
         }),
       ),
       pagination: PAGINATION,
+    }),
+  },
+}
+
+export const GET_JOB_MESSAGE: Description = {
+  id: 'getJobMessage',
+  tag: 'admin',
+  summary: 'Read the AMQP message of a job’s next attempt, or of a dead letter’s copy',
+  description: 'As the gateway would publish it now. Nothing is published.',
+  answers: {
+    200: entity('JobMessage', {
+      exchange: TEXT,
+      routing_key: TEXT,
+      properties: MAP,
+      headers: told('Without payload, those of OJS only.', MAP),
+      bytes: told('Size of the body.', INTEGER),
+      'body?': told('Its text.'),
+      'payload_withheld?': told('The key may not read payloads.', TRUE),
     }),
   },
 }

@@ -1,6 +1,7 @@
 /** What every route file is given. */
 import type { Deps } from '../../operations/deps.ts'
 import type { Health } from '../../operations/health.ts'
+import type { LedgerAtStart } from '../../operations/ledger-report.ts'
 import type { EventRing } from '../../telemetry/event-ring.ts'
 import type { Exposition } from '../../telemetry/exposition.ts'
 import type { ApiKey } from '../access/api-keys.ts'
@@ -32,6 +33,7 @@ export interface Door {
   isDraining(): boolean
   /** `reachedAs`: the `Host` header of the request. */
   manifest(reachedAs: string | undefined): object
+  ledgerAtStart: LedgerAtStart
   /** The answer of `GET /admin/system/config`. */
   shownConfig: object
   /** The OpenAPI document of all routes: JSON text, and its ETag. */

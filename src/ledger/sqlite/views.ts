@@ -83,6 +83,7 @@ export function readsOf(
   const { statements, tombstones, traffic } = store
   return {
     ...{ cron, schemas, workflows, idempotency, lostMessages, epochs, history, traffic },
+    size: () => access.ask(() => onlyRow(statements.size.get())),
     find: (id) => access.ask(() => toJobRow(statements.find.get(id))),
     standing: (id) => access.ask(() => toStanding(statements.standing.get(id))),
     activeByWorker: (limit) => access.ask(() => activeByWorker(store, limit)),

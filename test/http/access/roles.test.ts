@@ -32,6 +32,8 @@ const TABLE: Record<string, Access> = {
   'POST /ojs/v1/jobs/:id/activate': ['producer'],
   'GET /ojs/v1/admin/audit': ['operator'],
   'GET /ojs/v1/admin/rabbitmq': ['operator'],
+  'GET /ojs/v1/admin/jobs/:id/message': ['operator', 'reader'],
+  'GET /ojs/v1/admin/system/ledger': ['operator'],
   'GET /ojs/v1/admin/rabbitmq/queues': ['operator'],
   'GET /ojs/v1/jobs': ['operator', 'reader'],
   'GET /ojs/v1/admin/jobs': ['operator', 'reader'],

@@ -19,6 +19,12 @@ export function maintenanceContract({ harness, ledger }: UnderTest): void {
       expect(ledger.maintenance.current()).toBeNull()
     })
 
+    it('leaves the ledger with a size', async () => {
+      const { bytes, freeBytes } = await ledger.read.size()
+      expect(bytes).toBeGreaterThan(0)
+      expect(freeBytes).toBeLessThan(bytes)
+    })
+
     it('keeps its start when its reason and end change', async () => {
       await ledger.maintenance.begin(first)
       const changed = { startedAt: NOW, endsAt: null, reason: null }

@@ -442,6 +442,30 @@ describe('RabbitMQ as it is', () => {
     )
   })
 
+  it('has the message of a job as it is in the queue, and how large the ledger is', async () => {
+    const gateway = await gatewayForAll()
+    const queue = freshQueue()
+    const options = { tags: ['eu'], priority: 3 }
+    const { id } = (await gateway.push(queue, { args: [{ a: 'ü' }], options })).body.job
+    const { body } = await ask(gateway, 'GET', `/admin/jobs/${id}/message`)
+    await withChannel(vhost.url, async (channel) => {
+      const found = await channel.get(`ojs.queue.${queue}`)
+      if (found === false) throw new Error('the message is not there')
+      const { headers, messageId, type, priority, contentType } = found.properties
+      expect(body.body).toBe(found.content.toString())
+      expect(body.bytes).toBe(found.content.length)
+      expect(body.headers).toEqual(headers)
+      const properties = { message_id: messageId, type, priority, content_type: contentType }
+      expect(body.properties).toMatchObject({ ...properties, delivery_mode: 2 })
+      const { exchange, routingKey } = found.fields
+      expect([body.exchange, body.routing_key]).toEqual([exchange, routingKey])
+    })
+    const ledger = (await ask(gateway, 'GET', '/admin/system/ledger')).body
+    expect(ledger.bytes).toBeGreaterThan(0)
+    expect(ledger.jobs).toBeGreaterThan(0)
+    expect(ledger.bytes).toBeGreaterThanOrEqual(ledger.bytes_at_start)
+  })
+
   it('has the messages of a queue beside its jobs', async () => {
     const gateway = await gatewayForAll()
     const queue = freshQueue()

@@ -271,6 +271,7 @@ describe('the role reader', () => {
     for (const path of [
       `/jobs/${id}`,
       `/admin/jobs/${id}`,
+      `/admin/jobs/${id}/message`,
       '/admin/jobs?include=meta',
       '/jobs',
       '/dead-letter',
@@ -293,6 +294,38 @@ describe('the role reader', () => {
     expect(JSON.stringify((await as(operator, 'GET', `/admin/jobs/${id}`)).body)).toContain(
       'secret',
     )
+  })
+
+  it('sees the message of a job without its body, which others see', async () => {
+    const at = `/admin/jobs/${id}/message`
+    const { body } = await as(reader, 'GET', at)
+    expect(body).toMatchObject({ payload_withheld: true, routing_key: 'other' })
+    expect(body.headers).toMatchObject({ 'x-ojs-queue': 'other', 'x-ojs-error-code': 'c' })
+    const whole = (await as(operator, 'GET', at)).body
+    expect(JSON.parse(whole.body)).toMatchObject({ id, args: ['secret'] })
+    expect(whole.headers).toMatchObject({ 'x-ojs-error-message': 'secret' })
+    expect((await as(operator, 'GET', '/admin/jobs/none/message')).status).toBe(404)
+    expect((await as(scoped, 'GET', at)).status).toBe(404)
+  })
+
+  it('leaves records of what was refused to it, beside those of what operators did', async () => {
+    await as(reader, 'DELETE', `/jobs/${id}`)
+    await as(operator, 'POST', '/admin/queues/mine/pause')
+    await as(operator, 'POST', '/admin/queues/mine/resume')
+    const { body } = await as(operator, 'GET', '/admin/audit?limit=3')
+    const told = body.items.map(({ key, endpoint, status }: Json) => [key, endpoint, status])
+    expect(told).toEqual([
+      ['o', 'POST /ojs/v1/admin/queues/{name}/resume', 200],
+      ['o', 'POST /ojs/v1/admin/queues/{name}/pause', 200],
+      ['r', 'DELETE /ojs/v1/jobs/{id}', 403],
+    ])
+    expect(body.items[0]).toMatchObject({ role: 'admin', path: '/ojs/v1/admin/queues/mine/resume' })
+    const first = (await as(operator, 'GET', '/admin/audit?limit=1&key=r')).body
+    expect(first.items).toMatchObject([{ key: 'r', status: 403, address: '127.0.0.1' }])
+    const cursor = (await as(operator, 'GET', '/admin/audit?limit=1')).body.pagination.next_cursor
+    const next = (await as(operator, 'GET', `/admin/audit?limit=1&cursor=${cursor}`)).body
+    expect(next.items).toEqual([body.items[1]])
+    expect((await as(reader, 'GET', '/admin/audit')).status).toBe(403)
   })
 
   it('may not find out args by a search', async () => {

@@ -2,14 +2,17 @@
 import { timestamp } from '../../../job/document.ts'
 import {
   brokerQueues,
+  jobMessage,
+  type OutgoingView,
   type QueueView,
   type ServerReport,
   serverReport,
 } from '../../../operations/rabbitmq.ts'
+import { mayReadPayloads } from '../../access/roles.ts'
 import { adminPageOf, pagination } from '../../message/page.ts'
 import { answer } from '../../message/respond.ts'
-import { GET_RABBITMQ, LIST_RABBITMQ_QUEUES } from '../../openapi/rabbitmq.ts'
-import type { Endpoint } from '../../route.ts'
+import { GET_JOB_MESSAGE, GET_RABBITMQ, LIST_RABBITMQ_QUEUES } from '../../openapi/rabbitmq.ts'
+import { type Endpoint, pathParameter } from '../../route.ts'
 import type { Door } from '../route-deps.ts'
 
 /** RabbitMQ (not part of OJS's documents). */
@@ -39,7 +42,34 @@ export function rabbitmqRoutes({ deps }: Pick<Door, 'deps'>): Endpoint[] {
         answer(response, 200, JSON.stringify({ items, pagination: told }))
       },
     },
+    {
+      method: 'GET',
+      path: '/ojs/v1/admin/jobs/:id/message',
+      about: GET_JOB_MESSAGE,
+      access: ['operator', 'reader'],
+      scoping: 'job',
+      async handle(request, response) {
+        const message = await jobMessage(deps, pathParameter(request, 'id'))
+        const body = messageDocument(message, mayReadPayloads(request.admission))
+        answer(response, 200, JSON.stringify(body))
+      },
+    },
   ]
+}
+
+/** What only some may read: the body, the text of the error, and headers that a producer chose. */
+function messageDocument(message: OutgoingView, mayRead: boolean): object {
+  const { exchange, routingKey, properties, headers, body, bytes } = message
+  const isOpen = (name: string) => name.startsWith('x-ojs-') && name !== 'x-ojs-error-message'
+  const open = Object.entries(headers).filter(([name]) => mayRead || isOpen(name))
+  return {
+    exchange,
+    routing_key: routingKey,
+    properties,
+    headers: Object.fromEntries(open),
+    bytes,
+    ...(mayRead ? { body } : { payload_withheld: true }),
+  }
 }
 
 function serverDocument(report: ServerReport): object {

@@ -118,6 +118,10 @@ function prepareReads(db: Database) {
       `SELECT id, queue, state, outbox, octet_length(envelope) AS bytes FROM jobs
        WHERE outbox > ? ORDER BY outbox LIMIT ?`,
     ),
+    size: db.prepare<[], { bytes: number; freeBytes: number }>(
+      `SELECT page_count * page_size AS bytes, freelist_count * page_size AS freeBytes
+       FROM pragma_page_count, pragma_page_size, pragma_freelist_count`,
+    ),
     owedMessages: db.prepare<[atMost: number], { count: number }>(
       'SELECT count(*) AS count FROM (SELECT 1 FROM jobs WHERE outbox IS NOT NULL LIMIT ?)',
     ),
