@@ -5,7 +5,7 @@ import type { JobRow } from './job.ts'
  * The most text of one page, in characters: a page is in memory as a whole, and a single job may be as large
  * as a batch (OJS_MAX_BATCH_BYTES).
  */
-const MAX_TEXT = 16 * 1024 * 1024
+export const MAX_TEXT = 16 * 1024 * 1024
 
 /** Reads the rows of `found` until their texts reach `maxText`; at least one row. */
 export function pageOf<T>(
@@ -29,6 +29,7 @@ export function mayHaveMore(rows: readonly JobRow[], limit: number): boolean {
   return rows.length >= limit || rows.reduce((sum, row) => sum + textOf(row), 0) >= MAX_TEXT
 }
 
-function textOf({ envelope, errors, result }: JobRow): number {
+/** The text that a row holds, in characters. */
+export function textOf({ envelope, errors, result }: JobRow): number {
   return envelope.length + (errors?.length ?? 0) + (result?.length ?? 0)
 }

@@ -337,6 +337,17 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
     expect(ledger.known.held('default')).toBe(0)
   })
 
+  it('jobs of one line that expire together let none of them go, and are counted once', async () => {
+    for (let i = 0; i < 4; i++) await push(1, { expiresAt: NOW + 5 })
+    const next = await push(1)
+    listen()
+    expect(await ledger.expire({ now: NOW + 6, wall: NOW + 6, limit: 10 })).toHaveLength(4)
+    expect(ledger.known.counts('default')).toMatchObject({ discarded: 4, available: 1 })
+    expect(ledger.known.held('default')).toBe(0)
+    expect(released().at(-1)).toBe(next)
+    expect(await isHeld(next)).toBe(false)
+  })
+
   it('a queue that is lost gives no message to jobs that are held back', async () => {
     const first = await push(1)
     const second = await push(1)
@@ -483,7 +494,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
   describe('any sequence of moves', () => {
     const MOVES = [
       ...['push', 'push', 'push', 'batch', 'deliver', 'deliver', 'deliver', 'ack', 'ack'],
-      ...['retry', 'expire', 'cancel', 'release', 'promote', 'native', 'reopen'],
+      ...['retry', 'expire', 'overdue', 'cancel', 'release', 'promote', 'native', 'reopen'],
     ] as const
     const step = fc.record({
       move: fc.constantFrom(...MOVES),
@@ -619,6 +630,9 @@ class Lines {
         if (some) await this.#ledger.cancel(some.id, this.#now)
         return
       }
+      case 'overdue':
+        await this.#ledger.expire({ now: this.#now, wall: this.#now + pick, limit: 100 })
+        return
       case 'promote':
         await this.#ledger.promote(this.#now, this.#now, 100)
         return
@@ -627,9 +641,10 @@ class Lines {
     }
   }
 
-  #job({ key, limit, queue, priority }: Step): NewJob {
+  #job({ key, limit, queue, priority, pick }: Step): NewJob {
     const concurrency = { key: `${key} ${this.#run}`, limit }
-    return newJob({ queue, priority, maxAttempts: 1_000, carry: { concurrency } })
+    const expiresAt = pick % 3 === 0 ? this.#now + pick : null
+    return newJob({ queue, priority, expiresAt, maxAttempts: 1_000, carry: { concurrency } })
   }
 
   async #deliver(pick: number): Promise<void> {

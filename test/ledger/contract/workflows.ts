@@ -606,6 +606,20 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     })
   })
 
+  it('a job that expires together with the one whose failure replaces it is replaced', async () => {
+    const until = (second: number) => ({ expires_at: `2100-01-01T00:00:0${second}Z` })
+    const unique = { key: ['type'], on_conflict: 'replace' }
+    const callbacks = { on_failure: job({ type: 'u', unique }) }
+    const batch = await create(newWorkflow({ type: 'batch', jobs: [job(until(1))], callbacks }))
+    const steps = [job({ type: 'u', unique, ...until(2) }), job(until(3))]
+    const group = await create(newWorkflow({ type: 'group', jobs: steps }))
+    const terms = { now: NOW, wall: Date.parse('2100-01-01T00:00:04Z'), limit: 9 }
+    expect(await ledger.expire(terms)).toHaveLength(2)
+    expect(await jobOf(group, '0')).toMatchObject({ state: 'cancelled' })
+    expect(await jobOf(group, '1')).toMatchObject({ state: 'discarded' })
+    expect(await progress(batch)).toEqual({ 0: 'failed', on_failure: 'started' })
+  })
+
   describe('the callbacks of a batch', () => {
     const callbacks = { on_complete: job({ type: 'x' }), on_success: job(), on_failure: job() }
     const batch = () => create(newWorkflow({ type: 'batch', jobs: [job(), job()], callbacks }))

@@ -1,14 +1,28 @@
 /** Writes that change a page of rows: as many as there is time for, and one by one if they fail together. */
+import type { JobRow } from '../../../job/job.ts'
+import { MAX_TEXT, textOf } from '../../../job/page.ts'
 import type { Access } from './access.ts'
 import { MAX_TURN_MS } from './group-commit.ts'
 
-/** Applies `make` to as many entries as there is time for, and to one at least. */
-export function inTime<T, R>(list: readonly T[], make: (one: T) => R): R[] {
+/**
+ * Changes as many rows as there is time for, whose texts may be in memory, and one at least. Each is read when its turn
+ * comes, because the change before it may have changed it: the end of a job lets others of its concurrency key go, and
+ * starts steps that replace jobs. Null: it needs no change any more.
+ */
+export function inTime<T, R>(
+  list: readonly T[],
+  read: (one: T) => JobRow | null,
+  make: (row: JobRow) => R,
+): R[] {
   const until = performance.now() + MAX_TURN_MS
   const made: R[] = []
+  let text = 0
   for (const entry of list) {
-    if (made.length > 0 && performance.now() > until) break
-    made.push(make(entry))
+    if (made.length > 0 && (performance.now() > until || text >= MAX_TEXT)) break
+    const row = read(entry)
+    if (row === null) continue
+    made.push(make(row))
+    text += textOf(row)
   }
   return made
 }

@@ -85,19 +85,21 @@ export async function sendAhead(
 export async function expireDue(access: Access, store: Store, terms: DueTerms): Promise<Expired[]> {
   const { expired, find } = store.statements
   const page = () => expired.all(terms.wall, terms.limit)
-  const rows = () => pageOf(page(), ({ id }) => changed(find.get(id)))
+  const waiting = ({ id }: { id: string }) => {
+    const row = toJobRow(find.get(id))
+    return row === null || row.state === 'active' || isTerminal(row.state) ? null : row
+  }
   // Look first: this runs several times a second, and a write without changes still costs a transaction.
   if (access.read(page).length === 0) return []
   try {
     return await access.writeMany(terms.limit, () =>
-      inTime(rows(), (row) => expireOne(store, row, terms)),
+      inTime(page(), waiting, (row) => expireOne(store, row, terms)),
     )
   } catch (error) {
     if (!isHopeless(error)) throw error
-    return await eachAlone(access, access.read(page), error, ({ id }) => {
-      const row = toJobRow(find.get(id))
-      const isWaiting = row !== null && row.state !== 'active' && !isTerminal(row.state)
-      return isWaiting ? expireOne(store, row, terms) : null
+    return await eachAlone(access, access.read(page), error, (one) => {
+      const row = waiting(one)
+      return row && expireOne(store, row, terms)
     })
   }
 }
@@ -118,12 +120,17 @@ export async function endOverdue(
 ): Promise<(FailedLease | Undecided)[]> {
   const { overdue, find } = store.statements
   const page = () => overdue.all(now, limit, which === 'all' ? 1 : 0)
-  const rows = () => pageOf(page(), ({ id }) => changed(find.get(id)))
+  const running = ({ id }: { id: string }) => {
+    const row = toJobRow(find.get(id))
+    return row?.state === 'active' ? row : null
+  }
   // Look first: this runs several times a second, and a write without changes still costs a transaction.
   const found = access.read(page)
   if (found.length === 0) return []
   try {
-    return await access.writeMany(limit, () => inTime(rows(), (row) => failRow(store, row, decide)))
+    return await access.writeMany(limit, () =>
+      inTime(page(), running, (row) => failRow(store, row, decide)),
+    )
   } catch (error) {
     if (!isHopeless(error)) throw error
     return await eachAlone(access, found, error, ({ id }) => {
