@@ -38,8 +38,8 @@ interface NativeContext {
   /** `x-ojs-max-attempts`: no execution has a higher number (seed 002 §8.3). */
   maxAttempts: number | null
   /**
-   * Present if the message came by `ojs.exchange.delayed`, so that the job is not deliverable yet. `dueAt`:
-   * the time in its headers (wall time, ms), which wins over the body's; null: there is none.
+   * Present if the message may have come before the job's time. `dueAt`: the time in its headers (wall time,
+   * ms), which wins over the body's; null: there is none.
    */
   schedule?: { dueAt: number | null }
 }

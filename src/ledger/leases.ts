@@ -135,6 +135,8 @@ export type ClaimResult =
   | { verdict: 'hold'; job: JobRow; until: number | null }
   /** As many jobs of its concurrency key are active as it allows: the ledger holds it, without the message. */
   | { verdict: 'held'; job: JobRow }
+  /** It was published before its time: the ledger holds it until then, without the message. */
+  | { verdict: 'scheduled'; job: JobRow }
   /** The queue is paused; the row was not looked at. */
   | { verdict: 'paused' }
   /** The id was cancelled before the ledger knew it (`cancelAny`): drop the job message. */

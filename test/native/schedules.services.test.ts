@@ -118,6 +118,34 @@ describe('a schedule that was published natively', () => {
     expect(dueAt).toBeLessThanOrEqual(to)
   })
 
+  test('is held by the ledger too if it comes by the job queue itself, and blocks no job behind it', async () => {
+    await gateway.client.push({ type: 'a.b', args: [], options: { queue: 'direct' } })
+    const later = [
+      message({}, { scheduled_at: at(due) }),
+      message({}, { options: { delay_until: at(Date.now() + 50_000) } }),
+      message({ 'x-ojs-scheduled-at': at(due) }),
+    ]
+    // The first attempt was allowed to run; and a time that is over holds up nothing.
+    const now = [
+      message({ 'x-ojs-attempt': 2 }, { scheduled_at: at(due) }),
+      message({}, { scheduled_at: at(Date.now() - DAY) }),
+    ]
+    const soonAt = Date.now() + WAIT_MS
+    const soon = message({}, { scheduled_at: at(soonAt) })
+    await pikaPublish(vhost.url, 'direct', [...later, soon, ...now])
+    const ids: string[] = []
+    while (ids.length < 4) {
+      const answer = await gateway.client.fetch({ queues: ['direct'], count: 9, wait_ms: 15_000 })
+      ids.push(...jobsOf(answer).map((job) => String(job['id'])))
+    }
+    expect(ids.slice(1, 3)).toEqual(now.map(idOf))
+    expect(ids[3]).toBe(idOf(soon))
+    expect(Date.now()).toBeGreaterThanOrEqual(soonAt)
+    for (const one of later)
+      expect(await adopted(idOf(one))).toMatchObject({ state: 'scheduled', attempt: 0 })
+    expect(jobOf(await gateway.client.get(idOf(later[0] ?? soon)))['scheduled_at']).toBe(at(due))
+  })
+
   test('is available at once when its time has passed or it names none', async () => {
     const past = [
       message({ 'x-delay': 0 }),

@@ -1,7 +1,7 @@
 /** When a natively scheduled job is due, by the headers of its message. */
 import { echoed, invalidField } from '../../errors.ts'
 import { MAX_DURATION_MS } from '../values/duration.ts'
-import { parseInstant } from '../values/instant.ts'
+import { parseInstant, toldInstant } from '../values/instant.ts'
 
 const DELAY = 'x-delay'
 const SCHEDULED_AT = 'x-ojs-scheduled-at'
@@ -22,6 +22,17 @@ export function nativeDueAt(
   if (at === undefined) return null
   if (typeof at === 'string') return parseInstant(at, SCHEDULED_AT, wall).ms
   throw invalidField(SCHEDULED_AT, `The header '${SCHEDULED_AT}' must be an RFC 3339 timestamp.`)
+}
+
+/**
+ * The schedule of a message that came by its job queue, where messages are due: only the first attempt waits for a
+ * time. A header that names none is ignored, as other headers are.
+ */
+export function earlySchedule(
+  attempt: number,
+  headers: Readonly<Record<string, unknown>>,
+): { dueAt: number | null } | undefined {
+  return attempt > 1 ? undefined : { dueAt: toldInstant(headers[SCHEDULED_AT])?.ms ?? null }
 }
 
 /**

@@ -26,7 +26,7 @@ function maxBytes({ maxBodyBytes, maxBatchBytes }: Deps['settings']): number {
 
 /**
  * Makes a job out of a natively published message; throws `OjsError` when it is not one. `schedule`: the
- * message came by the delayed exchange, with this time in its headers.
+ * message may come before its time, which this header names.
  */
 export function adoptedJob(
   deps: Deps,

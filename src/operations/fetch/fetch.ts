@@ -1,6 +1,7 @@
 /** FETCH: takes buffered deliveries, claims their jobs in one transaction, settles the rest. */
 import type { Delivery } from '../../broker/broker.ts'
 import type { JobRow } from '../../job/job.ts'
+import { earlySchedule } from '../../job/native/schedule.ts'
 import { checkQueueName } from '../../job/queue-name.ts'
 import type { FetchRequest } from '../../job/request.ts'
 import { leaseMsOf } from '../../job/values/duration.ts'
@@ -12,6 +13,7 @@ import { fetching } from '../../telemetry/tracing.ts'
 import { adoptedJob, reportedError } from '../adopt/adopt.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { emitPromoted } from '../emit-promoted.ts'
+import { storedEvent } from '../enqueue/push.ts'
 import { acknowledgeEarly } from '../lease/hand-over.ts'
 import { deadLetterDelivery, requeueLease, toDeadLetters } from '../lease/lease-end.ts'
 import { isPaused } from '../queues/pause.ts'
@@ -182,7 +184,7 @@ async function claim(
     attempt: delivery.attempt,
     isHeldDelivery: deps.jobMessages.held.get(delivery.id) === delivery,
     reportedError: () => reportedError(delivery.message.headers),
-    adopt: () => adoptedJob(deps, delivery),
+    adopt: () => adoptedJob(deps, delivery, scheduleOf(delivery)),
   }))
   let results: ClaimResult[]
   try {
@@ -201,6 +203,10 @@ async function claim(
   }
   await acknowledgeEarly(deps, jobs)
   return jobs
+}
+
+function scheduleOf({ attempt, message }: Delivery): ReturnType<typeof earlySchedule> {
+  return earlySchedule(attempt, message.headers)
 }
 
 function termsOf(deps: Deps, request: FetchRequest, cause: RequestContext): ClaimTerms {
@@ -233,6 +239,10 @@ function settle(
     case 'held':
     case 'tombstoned':
       drop(deps, delivery)
+      return
+    case 'scheduled':
+      drop(deps, delivery)
+      deps.events.emit({ type: storedEvent(result.job), job: result.job })
       return
     case 'expired':
       drop(deps, delivery)

@@ -1,6 +1,6 @@
 /** FETCH: what each message of it may do, by the arrival table. */
 import { invalidField, OjsError } from '../../../errors.ts'
-import { type Arrival, decideArrival, isFromElsewhere } from '../../../job/arrival.ts'
+import { type Arrival, decideArrival, isClaimable, isFromElsewhere } from '../../../job/arrival.ts'
 import { historyLine } from '../../../job/history.ts'
 import type { JobRow } from '../../../job/job.ts'
 import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'
@@ -120,7 +120,11 @@ function adopt(store: Store, jobMessage: ClaimedMessage, terms: ClaimTerms): Cla
   if (job instanceof OjsError) return { verdict: 'malformed', error: job }
   const claimed = claimNext(store, jobMessage, terms)
   if (claimed) return { verdict: 'claimed', job: claimed }
-  return applyArrival(store, jobMessage, terms, changed(store.statements.find.get(job.id)))
+  const row = changed(store.statements.find.get(job.id))
+  // Not held as other early messages are: a producer that publishes many at once would fill the prefetch.
+  return row.state === 'scheduled' && !isClaimable(row, terms)
+    ? { verdict: 'scheduled', job: row }
+    : applyArrival(store, jobMessage, terms, row)
 }
 
 /** Discards a job that has no attempt left. The copy in the DLX queue is owed. */
