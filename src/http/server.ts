@@ -39,6 +39,7 @@ import { sessionRoutes } from './routes/session.ts'
 import { adminJobRoutes } from './routes/steer/admin-jobs.ts'
 import { bulkRoutes } from './routes/steer/bulk.ts'
 import { deadLetterRoutes } from './routes/steer/dead-letters.ts'
+import { failureRoutes } from './routes/steer/failures.ts'
 import { queueSteeringRoutes } from './routes/steer/queues.ts'
 import { systemRoutes } from './routes/system.ts'
 import { workerRoutes } from './routes/workers.ts'
@@ -128,6 +129,7 @@ function allRoutes(door: Door): Endpoint[] {
     ...progressRoutes(door),
     ...resultRoutes(door),
     ...deadLetterRoutes(door),
+    ...failureRoutes(door),
     ...cronRoutes(door),
     ...queueRoutes(door),
     ...schemaRoutes(door),

@@ -49,8 +49,35 @@ test('a queue is paused after a question, goes on, and is purged after a count',
   expect((await ask('/admin/queues/default')).counts).toMatchObject({ scheduled: 0, available: 2 })
 })
 
-test('a group of dead letters is retried', async () => {
+test('an error is shown with its jobs, and all that failed with it are retried', async () => {
   const page = await open('/failures')
+  const fail = async (n: number) => {
+    const { id } = (await gateway.push('failing', { options: { queue: 'failing' } })).body.job
+    const [job] = await gateway.fetch(['failing'], { worker_id: 'f', wait_ms: 30_000 })
+    const error = { code: 'disk_full', message: `no space on disk ${n}`, retryable: false }
+    await gateway.request('POST', '/ojs/v1/workers/nack', { job_id: job.id, error })
+    return id as string
+  }
+  const ids = [await fail(1), await fail(22)]
+  await page.reload()
+  const row = page.getByRole('row', { name: 'disk_full' })
+  await row.getByText('no space on disk <n>').waitFor()
+  await row.getByRole('cell', { name: '2', exact: true }).waitFor()
+  await row.getByRole('button', { name: 'disk_full' }).click()
+  await page.getByRole('dialog').getByRole('link', { name: 'Show the jobs' }).click()
+  await page.getByText('2 match').waitFor()
+  await page.goBack()
+  await row.getByRole('button', { name: 'disk_full' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Retry' }).click()
+  await page.getByRole('button', { name: 'Retry 2 jobs' }).click()
+  await page.getByText('Done: 2 changed').waitFor()
+  for (const id of ids) expect((await gateway.get(id)).body.job.state).toBe('available')
+  expect((await gateway.get(scene.failed)).body.job.state).toBe('discarded')
+  await row.waitFor({ state: 'detached' })
+})
+
+test('a group of dead letters is retried', async () => {
+  const page = await open('/dead-letters')
   await page.getByRole('button', { name: 'SmtpRefused' }).click()
   await page.getByRole('link', { name: 'email.send' }).waitFor()
   await page.getByRole('button', { name: 'Retry' }).click()

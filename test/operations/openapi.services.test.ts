@@ -170,6 +170,7 @@ describe('answers are as the OpenAPI document says:', () => {
     await ask('GET', `/dead-letter/${dead[0]}`)
     await ask('GET', `/admin/dead-letter?queue=${queue}`)
     await ask('GET', '/dead-letter/stats')
+    expect((await ask('GET', `/admin/failures?queue=${queue}`)).groups).not.toEqual([])
     await ask('DELETE', `/admin/dead-letter/${dead[0]}`)
     await ask('POST', '/jobs/bulk/retry', { job_ids: [dead[1]] })
     await ask('POST', '/dead-letter/retry', { filter: { queue }, limit: 1, confirm: true })

@@ -97,6 +97,7 @@ export interface Operations {
       until?: string
       error_code?: string
       error_type?: string
+      error_pattern?: string
       cron?: string
       workflow_id?: string
       priority?: number
@@ -188,6 +189,7 @@ export interface Operations {
       until?: string
       error_code?: string
       error_type?: string
+      error_pattern?: string
       cron?: string
       workflow_id?: string
       priority?: number
@@ -561,6 +563,7 @@ export interface Operations {
       until?: string
       error_code?: string
       error_type?: string
+      error_pattern?: string
       cron?: string
       workflow_id?: string
       priority?: number
@@ -681,6 +684,7 @@ export interface Operations {
       until?: string
       error_code?: string
       error_type?: string
+      error_pattern?: string
       cron?: string
       workflow_id?: string
       priority?: number
@@ -1229,6 +1233,48 @@ export interface Operations {
     query: {}
     body: null
     answer: null
+  }
+  'GET /ojs/v1/admin/failures': {
+    query: {
+      state?: string
+      queue?: string
+      id?: string
+      type?: string
+      since?: string
+      until?: string
+      error_code?: string
+      error_type?: string
+      error_pattern?: string
+      cron?: string
+      workflow_id?: string
+      priority?: number
+      worker_id?: string
+      enqueued_since?: string
+      enqueued_until?: string
+      ended_since?: string
+      ended_until?: string
+      tag?: string
+      args?: string
+    }
+    body: null
+    answer: {
+      /**
+       * The hundred largest, the largest first.
+       */
+      groups: FailureGroup[]
+      /**
+       * How many groups there are.
+       */
+      total: number
+      /**
+       * How many jobs were looked at.
+       */
+      searched: number
+      /**
+       * There are more.
+       */
+      search_is_partial?: true
+    }
   }
   'GET /ojs/v1/cron': {
     query: {
@@ -3215,6 +3261,53 @@ export interface ProgressRequest {
   message?: string | null
   data?: {} | null
   checkpoint?: unknown
+}
+export interface FailureGroup {
+  /**
+   * Of the errors.
+   */
+  code?: string
+  /**
+   * Of the newest error.
+   */
+  type?: string
+  /**
+   * What their messages have in common: numbers, ids and quoted texts replaced.
+   */
+  pattern: string
+  /**
+   * Of the newest error.
+   */
+  message: string
+  count: number
+  by_type: {
+    [k: string]: number
+  }
+  by_queue: {
+    [k: string]: number
+  }
+  by_state: {
+    [k: string]: number
+  }
+  /**
+   * When the first of its jobs failed; of a retry, when the failed attempt began.
+   */
+  first_at: string
+  last_at: string
+  /**
+   * How many failed in each of the last 24 hours, the current one last.
+   */
+  trend: number[]
+  /**
+   * Its newest job.
+   */
+  job_id: string
+  /**
+   * Finds the jobs of the group, here and in actions on many jobs.
+   */
+  filter: {
+    [k: string]: string
+  }
 }
 export interface CronJob {
   name: string

@@ -8,6 +8,7 @@ type Address =
   | '/queues'
   | '/jobs'
   | '/failures'
+  | '/dead-letters'
   | '/waiting'
   | '/cron'
   | '/workflows'
@@ -30,10 +31,11 @@ export const PLACES: readonly Place[] = [
   { to: '/', name: t.nav.overview, letter: 'o', needs: 'GET /ojs/v1/admin/stats', isOfAll: true },
   { to: '/queues', name: t.nav.queues, letter: 'q', needs: 'GET /ojs/v1/admin/queues' },
   { to: '/jobs', name: t.nav.jobs, letter: 'j', needs: 'GET /ojs/v1/admin/jobs' },
+  { to: '/failures', name: t.nav.failures, letter: 'f', needs: 'GET /ojs/v1/admin/failures' },
   {
-    to: '/failures',
-    name: t.nav.failures,
-    letter: 'f',
+    to: '/dead-letters',
+    name: t.nav.deadLetters,
+    letter: 'd',
     needs: 'GET /ojs/v1/admin/dead-letter',
     isOfAll: true,
   },

@@ -8,6 +8,7 @@ import {
 } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { CronPage } from '../pages/cron/cron-page.tsx'
+import { DeadLettersPage } from '../pages/dead-letters.tsx'
 import { EventsPage } from '../pages/events.tsx'
 import { FailuresPage } from '../pages/failures.tsx'
 import { JobPage } from '../pages/job/job-page.tsx'
@@ -60,6 +61,7 @@ const routeTree = root.addChildren([
   jobs,
   page('/jobs/$id', JobPage),
   page('/failures', FailuresPage),
+  page('/dead-letters', DeadLettersPage),
   page('/waiting', WaitingPage),
   page('/cron', CronPage),
   page('/workers', WorkersPage),

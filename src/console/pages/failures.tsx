@@ -1,138 +1,180 @@
-/** Dead letters: how many of which error, type and queue, and the jobs themselves. */
+/** Jobs that failed, grouped by their errors: which error is new, how often it comes, and what to do. */
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
-import type { Answer } from '../api/client.ts'
+import type { FailureGroup } from '../api/openapi.ts'
 import { useApi } from '../api/queries.ts'
+import { term } from '../search/query.ts'
 import { number } from '../text/format.ts'
 import { t } from '../text/text.ts'
 import { Loaded } from '../ui/answer.tsx'
+import { Dialog } from '../ui/dialog.tsx'
 import { Empty } from '../ui/empty.tsx'
-import { Card, Page } from '../ui/page.tsx'
-import { PagedTable } from '../ui/paged-table.tsx'
-import { usePages } from '../ui/pager.tsx'
+import { Page } from '../ui/page.tsx'
 import { Raw } from '../ui/raw.tsx'
+import { Table } from '../ui/table.tsx'
+import { Trend } from '../ui/trend.tsx'
 import { When } from '../ui/when.tsx'
 import { BulkActions } from './jobs/bulk-actions.tsx'
 
-type Group = 'error_type' | 'type' | 'queue'
-
-interface Chosen {
-  group: Group
-  value: string
-}
+const SORTS = ['count', 'first', 'last'] as const
+type Sort = (typeof SORTS)[number]
 
 export function FailuresPage(): ReactNode {
-  const stats = useApi('GET /ojs/v1/dead-letter/stats', {}, { every: 5_000 })
-  const [chosen, setChosen] = useState<Chosen | null>(null)
+  const failures = useApi('GET /ojs/v1/admin/failures', {}, { every: 10_000 })
+  const [sort, setSort] = useState<Sort>('count')
   return (
-    <Page
-      title={t.nav.failures}
-      aside={
-        stats.data && <span className="faint">{t.failures.total(number(stats.data.total))}</span>
-      }
-    >
-      <Loaded of={stats}>
-        {(answer) =>
-          answer.total > 0 && <Groups stats={answer} chosen={chosen} onChoose={setChosen} />
+    <Page title={t.nav.failures}>
+      <fieldset className="choices">
+        <legend className="hidden">{t.failures.sort}</legend>
+        {SORTS.map((each) => (
+          <button
+            key={each}
+            type="button"
+            aria-pressed={each === sort}
+            onClick={() => setSort(each)}
+          >
+            {t.failures.sorts[each]}
+          </button>
+        ))}
+      </fieldset>
+      <Loaded of={failures}>
+        {({ groups, searched, search_is_partial: isPartial }) =>
+          groups.length === 0 ? (
+            <Empty text={t.failures.none} />
+          ) : (
+            <>
+              {isPartial && <p className="hint">{t.failures.partial(number(searched))}</p>}
+              <Groups groups={sorted(groups, sort)} />
+            </>
+          )
         }
       </Loaded>
-      {/* Stays when the last one is gone: an action may still be telling what it did. */}
-      <Letters key={`${chosen?.group} ${chosen?.value}`} chosen={chosen} />
     </Page>
   )
 }
 
-interface GroupsProps {
-  stats: Answer<'GET /ojs/v1/dead-letter/stats'>
-  chosen: Chosen | null
-  onChoose: (chosen: Chosen | null) => void
+function sorted(groups: readonly FailureGroup[], by: Sort): FailureGroup[] {
+  if (by === 'count') return [...groups]
+  const at = by === 'first' ? 'first_at' : 'last_at'
+  return groups.toSorted((a, b) => Date.parse(b[at]) - Date.parse(a[at]))
 }
 
-function Groups({ stats, chosen, onChoose }: GroupsProps): ReactNode {
-  const groups: [Group, string, Readonly<Record<string, number>>][] = [
-    ['error_type', t.failures.byError, stats.by_error_type],
-    ['type', t.failures.byType, stats.by_type],
-    ['queue', t.failures.byQueue, stats.by_queue],
-  ]
+function Groups({ groups }: { groups: readonly FailureGroup[] }): ReactNode {
   return (
-    <div className="cards">
-      {groups.map(([group, title, counts]) => (
-        <Card key={group} title={title}>
-          <ul className="bars">
-            {Object.entries(counts)
-              .sort(([, a], [, b]) => b - a)
-              .slice(0, 12)
-              .map(([value, count]) => (
-                <li key={value}>
-                  <button
-                    type="button"
-                    aria-pressed={chosen?.group === group && chosen.value === value}
-                    onClick={() =>
-                      onChoose(
-                        chosen?.group === group && chosen.value === value ? null : { group, value },
-                      )
-                    }
-                  >
-                    <Raw text={value} />
-                    <b>{number(count)}</b>
-                  </button>
-                  <meter aria-hidden="true" min={0} max={stats.total} value={count} />
-                </li>
-              ))}
-          </ul>
-        </Card>
+    <Table
+      label={t.nav.failures}
+      heads={[
+        t.failures.error,
+        t.failures.count,
+        t.failures.trend,
+        t.failures.types,
+        t.failures.first,
+        t.failures.last,
+      ]}
+    >
+      {groups.map((group) => (
+        <Row key={JSON.stringify([group.code ?? group.type, group.pattern])} group={group} />
       ))}
-    </div>
+    </Table>
   )
 }
 
-function Letters({ chosen }: { chosen: Chosen | null }): ReactNode {
-  const pages = usePages(50)
-  const filters: Record<string, string> = chosen === null ? {} : { [chosen.group]: chosen.value }
-  const letters = useApi(
-    'GET /ojs/v1/admin/dead-letter',
-    { query: pages.query, filters },
-    { every: 5_000 },
-  )
-  const ofState = { ...filters, state: 'discarded' }
+function nameOf({ code, type }: FailureGroup): string {
+  return code ?? type ?? '–'
+}
+
+function Row({ group }: { group: FailureGroup }): ReactNode {
+  const [isOpen, setOpen] = useState(false)
+  const types = Object.keys(group.by_type)
   return (
-    <>
-      <BulkActions
-        selected={NONE}
-        filters={ofState}
-        actions={RETRY_OR_DELETE}
-        onDone={() => undefined}
-      />
-      <PagedTable
-        of={letters}
-        pages={pages}
-        itemsOf={(answer) => answer.items}
-        empty={<Empty text={t.failures.none} />}
-        label={t.nav.failures}
-        heads={[t.jobs.type, t.jobs.queue, t.jobs.error, t.failures.message, t.failures.died]}
-        row={({ id, type, queue, error, discarded_at: at }) => (
-          <tr key={id}>
-            <td>
-              <Link to="/jobs/$id" params={{ id }} data-row>
-                {type}
-              </Link>
-            </td>
-            <td>{queue}</td>
-            <td>
-              <Raw text={error?.code ?? error?.type ?? '–'} />
-            </td>
-            <td className="clip">
-              <Raw text={error?.message ?? ''} />
-            </td>
-            <td>
-              <When at={at} />
-            </td>
-          </tr>
-        )}
-      />
-    </>
+    <tr>
+      <td className="error-cell">
+        <button type="button" className="link" data-row onClick={() => setOpen(true)}>
+          <Raw text={nameOf(group)} />
+        </button>
+        <div className="faint">
+          <Raw text={group.pattern || t.failures.noMessage} />
+        </div>
+        {isOpen && <GroupDialog group={group} onClose={() => setOpen(false)} />}
+      </td>
+      <td className="number">{number(group.count)}</td>
+      <td>
+        <Trend counts={group.trend} label={t.failures.trendOf(group.trend.join(', '))} />
+      </td>
+      <td>
+        {types.slice(0, 2).join(', ')}
+        {types.length > 2 && <span className="faint"> {t.more(types.length - 2)}</span>}
+      </td>
+      <td>
+        <When at={group.first_at} />
+      </td>
+      <td>
+        <When at={group.last_at} />
+      </td>
+    </tr>
   )
 }
 
-const RETRY_OR_DELETE = ['retry', 'delete'] as const
+/** What was chosen stays as it was, while the list behind it goes on. */
+function GroupDialog({ group, onClose }: { group: FailureGroup; onClose: () => void }): ReactNode {
+  const [shown] = useState(group)
+  return (
+    <Dialog title={nameOf(shown)} onClose={onClose}>
+      <div className="dialog-body">
+        <BulkActions selected={NONE} filters={shown.filter} onDone={() => undefined} />
+        <p className="faint">{t.failures.example}</p>
+        <p className="message">
+          <Raw text={shown.message || t.failures.noMessage} />
+        </p>
+        <Counts name={t.failures.types} counts={shown.by_type} />
+        <Counts name={t.failures.queues} counts={shown.by_queue} />
+        <p>
+          <Link to="/jobs" search={{ q: searchOf(shown) }}>
+            {t.failures.jobs}
+          </Link>
+          {' · '}
+          <Link to="/jobs/$id" params={{ id: shown.job_id }}>
+            {t.failures.newest}
+          </Link>
+        </p>
+      </div>
+    </Dialog>
+  )
+}
+
 const NONE: ReadonlySet<string> = new Set()
+
+interface CountsProps {
+  name: string
+  counts: Readonly<Record<string, number>>
+}
+
+function Counts({ name, counts }: CountsProps): ReactNode {
+  const most = Object.entries(counts).sort(([, a], [, b]) => b - a)
+  return (
+    <section>
+      <h3>{name}</h3>
+      <ul className="plain">
+        {most.slice(0, 10).map(([each, count]) => (
+          <li key={each}>
+            <Raw text={each} /> <b>{number(count)}</b>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+const KEYS: Readonly<Record<string, string>> = {
+  error_code: 'error',
+  error_type: 'error-type',
+  error_pattern: 'error-pattern',
+}
+
+function searchOf({ filter }: FailureGroup): string {
+  const { state = '', ...others } = filter
+  return [
+    ...state.split(',').map((each) => term('state', each)),
+    ...Object.entries(others).map(([name, value]) => term(KEYS[name] ?? name, value)),
+  ].join(' ')
+}

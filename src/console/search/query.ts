@@ -7,6 +7,7 @@ export const KEYS: Readonly<Record<string, string>> = {
   type: 'type',
   error: 'error_code',
   'error-type': 'error_type',
+  'error-pattern': 'error_pattern',
   tag: 'tag',
   worker: 'worker_id',
   workflow: 'workflow_id',

@@ -38,6 +38,9 @@ export const FILTERS = {
   until: told(`Created before. ${AGO}`),
   error_code: told('The code of its last error.'),
   error_type: told('The type of its last error.'),
+  error_pattern: told(
+    'The message of its last error, with `<n>`, `<id>` and `<text>` in place of what varies.',
+  ),
   cron: told('The cron entry that made it.'),
   workflow_id: told('The workflow that made it.'),
   priority: told('Its priority.', INTEGER),

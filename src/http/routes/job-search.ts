@@ -138,12 +138,16 @@ export function filterMembers({ query }: Request): Record<string, unknown> {
 }
 
 function filterOf(request: Request, wall: number): JobFilter {
-  const { admission } = request
   const filter = parseJobFilter(filterMembers(request), wall)
-  // By asking often enough, one could read the args of a job from what finds it.
-  const isTold = filter.text.args !== undefined && !mayReadPayloads(admission)
-  if (isTold) throw withheldField('args')
+  refuseWithheld(request, filter)
   return filter
+}
+
+/** By asking often enough, one could read the texts of a job from what finds it: 403. */
+export function refuseWithheld({ admission }: Request, { text }: JobFilter): void {
+  if (mayReadPayloads(admission)) return
+  if (text.args !== undefined) throw withheldField('args')
+  if (text.errorPattern !== null) throw withheldField('error_pattern')
 }
 
 function clean(value: unknown): unknown {
@@ -181,7 +185,7 @@ function includedOf(request: Request): Included {
 }
 
 function withheldField(field: string): OjsError {
-  return new OjsError('x_forbidden', 'The args of jobs are withheld from this role.', {
+  return new OjsError('x_forbidden', 'The texts of jobs are withheld from this role.', {
     details: { reason: 'payload_withheld', field },
   })
 }

@@ -2,6 +2,7 @@
 import type { JobRow, JobState, RowState } from '../job.ts'
 import { jsonOrNull, membersOf } from '../values/json-value.ts'
 import { contains, needleOf } from './contains.ts'
+import { errorKindOf } from './error-pattern.ts'
 
 /** From `from`, which is included, until `until`, which is not; null: open. */
 export interface Span {
@@ -19,6 +20,8 @@ export interface TypePattern {
 export interface TextFilter {
   /** The type of the job's last error, or its code if it has no type; null: any. */
   errorType: string | null
+  /** The pattern of the message of its last error (`error-pattern.ts`); null: any. */
+  errorPattern: string | null
   /** The job has all of these. */
   tags: readonly string[]
   /** The `meta` of the job has a string, number or boolean of this name, which is written so. */
@@ -67,7 +70,7 @@ export const ANY_JOB: JobFilter = {
   created: ALWAYS,
   enqueued: ALWAYS,
   ended: ALWAYS,
-  text: { errorType: null, tags: [], meta: [], args: undefined },
+  text: { errorType: null, errorPattern: null, tags: [], meta: [], args: undefined },
 }
 
 /** The short columns of a job that a filter looks at. */
@@ -163,9 +166,10 @@ function longerOf(one: string, other: string): string {
   return other.length > one.length ? other : one
 }
 
-/** Whether the job's last error is of the wanted type. */
-export function hasErrorType({ errorType }: TextFilter, error: JobRow['error']): boolean {
-  return errorType === null || errorTypeOf(error) === errorType
+/** Whether the job's last error is of the wanted type, and its message of the wanted pattern. */
+export function hasError({ errorType, errorPattern }: TextFilter, error: JobRow['error']): boolean {
+  if (errorType !== null && errorTypeOf(error) !== errorType) return false
+  return errorPattern === null || errorKindOf(error).pattern === errorPattern
 }
 
 /** The type of an error, or its code if it has none. */

@@ -30,6 +30,7 @@ const READERS: Record<string, (given: Given, filter: JobFilter) => Part> = {
   cron: (given) => ({ cron: textOf(given) }),
   error_code: (given) => ({ errorCode: textOf(given) }),
   error_type: (given, { text }) => ({ text: { ...text, errorType: textOf(given) } }),
+  error_pattern: (given, { text }) => ({ text: { ...text, errorPattern: textOf(given) } }),
   priority: (given) => ({ priority: integerOf(given) }),
   tag: (given, { text }) => ({ text: { ...text, tags: listOf(given) } }),
   args: (given, { text }) => ({ text: { ...text, args: argsOf(given) } }),

@@ -78,6 +78,7 @@ const TABLE: Record<string, Access> = {
   'POST /ojs/v1/dead-letter/retry': ['operator'],
   'POST /ojs/v1/dead-letter/purge': [],
   'DELETE /ojs/v1/dead-letter': [],
+  'GET /ojs/v1/admin/failures': ['operator'],
   'GET /ojs/v1/admin/dead-letter': ['operator', 'reader'],
   'GET /ojs/v1/admin/dead-letter/stats': ['operator', 'reader'],
   'POST /ojs/v1/admin/dead-letter/retry': ['operator'],

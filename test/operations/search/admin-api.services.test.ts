@@ -238,6 +238,53 @@ describe('the Admin API', () => {
     ).exec(text)?.[1]
     expect(Number(seconds)).toBeGreaterThan(0)
   })
+
+  it('groups failed jobs by code and pattern of their messages, and finds those of a group', async () => {
+    const failing = freshQueue()
+    const fail = async (error: object, type = 'mail.send') => {
+      const job = { type, args: [], options: { queue: failing, retry: { max_attempts: 1 } } }
+      const { body } = await gateway.request('POST', '/ojs/v1/jobs', job)
+      await fetchOne(gateway, failing)
+      await nack(gateway, body.job.id, error)
+      return body.job.id as string
+    }
+    const full = (n: number, who: string) => ({
+      code: 'full',
+      message: `mailbox ${n} of "${who}" is full`,
+    })
+    const first = await fail(full(1, 'ada'))
+    const second = await fail(full(22, 'bob, the '), 'mail.digest')
+    const other = await fail({ code: 'full', message: 'disk is full' })
+    const typed = await fail({ type: 'Oops', message: "can't" })
+    const { groups, total, searched } = await get(`/admin/failures?queue=${failing}`)
+    expect([total, searched]).toEqual([3, 4])
+    expect(groups[0]).toMatchObject({
+      ...{ code: 'full', pattern: 'mailbox <n> of <text> is full', count: 2, job_id: second },
+      by_type: { 'mail.send': 1, 'mail.digest': 1 },
+      by_queue: { [failing]: 2 },
+      by_state: { discarded: 2 },
+      message: 'mailbox 22 of "bob, the " is full',
+    })
+    expect(groups[0].trend).toHaveLength(24)
+    expect(groups[0].trend.at(-1) + groups[0].trend.at(-2)).toBe(2)
+    expect(Date.parse(groups[0].first_at)).toBeLessThanOrEqual(Date.parse(groups[0].last_at))
+    const idsIn = async (group: Json) => {
+      const { items } = await get(
+        `/admin/jobs?${new URLSearchParams(group.filter)}&queue=${failing}`,
+      )
+      return new Set(idsOf(items))
+    }
+    expect(await idsIn(groups[0])).toEqual(new Set([first, second]))
+    const by = (pattern: string) => groups.find((group: Json) => group.pattern === pattern)
+    expect(await idsIn(by('disk is full'))).toEqual(new Set([other]))
+    expect(await idsIn(by("can't"))).toEqual(new Set([typed]))
+    expect((await get(`/admin/failures?queue=${failing}&type=mail.digest`)).searched).toBe(1)
+    const filter = { ...groups[0].filter, queue: failing }
+    const retry = { filter, confirm: true }
+    const { body } = await gateway.request('POST', '/ojs/v1/admin/jobs/bulk/retry', retry)
+    expect(body).toMatchObject({ succeeded: 2, failed: 0 })
+    expect((await gateway.get(other)).body.job.state).toBe('discarded')
+  })
 })
 
 describe('the role reader', () => {
@@ -329,8 +376,11 @@ describe('the role reader', () => {
   })
 
   it('may not find out args by a search', async () => {
-    for (const query of ['args=["secret"]', 'include=args']) {
-      const { status, body } = await as(reader, 'GET', `/admin/jobs?${query}`)
+    const found = ['args=["secret"]', 'error_pattern=secret'].flatMap((query) =>
+      ['/admin/jobs', '/jobs', '/dead-letter', '/admin/dead-letter'].map((at) => `${at}?${query}`),
+    )
+    for (const path of [...found, '/admin/jobs?include=args']) {
+      const { status, body } = await as(reader, 'GET', path)
       expect([status, body.error.details.reason]).toEqual([403, 'payload_withheld'])
     }
   })

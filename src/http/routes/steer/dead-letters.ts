@@ -40,7 +40,7 @@ import { type Description, under } from '../../openapi/description.ts'
 import { PURGE_DEAD_LETTERS, RETRY_DEAD_LETTERS } from '../../openapi/steer.ts'
 import { type Endpoint, pathParameter } from '../../route.ts'
 import { jobItem } from '../job-documents.ts'
-import { filterMembers, placeOf } from '../job-search.ts'
+import { filterMembers, placeOf, refuseWithheld } from '../job-search.ts'
 import type { Door } from '../route-deps.ts'
 import { answerAdmin } from './bulk.ts'
 
@@ -217,6 +217,7 @@ type Found = Awaited<ReturnType<typeof listDeadLetters>>
 function find(deps: Door['deps'], request: Request, page: Page, isWhole: boolean): Promise<Found> {
   refuseFarOffset(request, page)
   const filter = deadLetterFilter(filterMembers(request), deps.clock.wall())
+  refuseWithheld(request, filter)
   const { limit, offset } = page
   const place = { after: placeOf(page), offset, limit, isWhole }
   return listDeadLetters(deps, filter, place, request.context)

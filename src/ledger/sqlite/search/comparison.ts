@@ -3,7 +3,7 @@ import {
   carryNeedle,
   envelopeNeedle,
   errorNeedle,
-  hasErrorType,
+  hasError,
   hasTags,
   hasTexts,
   type JobFilter,
@@ -46,9 +46,10 @@ export class Comparison {
     this.#store = store
     this.#filter = filter
     this.#needles = needlesOf(filter)
-    const { tags, errorType, meta, args } = filter.text
+    const { tags, errorType, errorPattern, meta, args } = filter.text
     const isEnvelopeAsked = meta.length > 0 || args !== undefined
-    this.#texts = [tags.length > 0 ? 1 : 0, errorType === null ? 0 : 1, isEnvelopeAsked ? 1 : 0]
+    const isErrorAsked = errorType !== null || errorPattern !== null
+    this.#texts = [tags.length > 0 ? 1 : 0, isErrorAsked ? 1 : 0, isEnvelopeAsked ? 1 : 0]
   }
 
   /** It has read as much as one search may. */
@@ -102,7 +103,7 @@ function needlesOf({ workerId, enqueued, ended, text }: JobFilter): Needles {
 function isMet(filter: JobFilter, row: CheckedRow): boolean {
   if (isErasedRow(row) || !meets(filter, row)) return false
   const { text } = filter
-  if (!hasTags(text, row.carry) || !hasErrorType(text, row.error)) return false
+  if (!hasTags(text, row.carry) || !hasError(text, row.error)) return false
   return row.envelope === null || hasTexts(text, row.envelope)
 }
 

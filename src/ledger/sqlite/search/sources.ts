@@ -123,6 +123,7 @@ export function needsRow(filter: JobFilter): boolean {
     !isOpen(ended) ||
     text.tags.length > 0 ||
     text.errorType !== null ||
+    text.errorPattern !== null ||
     envelopeNeedle(text) !== null
   )
 }
