@@ -11,7 +11,7 @@ const MOST_LOOKED_AT = 10_000
 const PAGE = 250
 const MOST_GROUPS = 100
 const HOUR_MS = 3_600_000
-export const TREND_HOURS = 24
+const TREND_HOURS = 24
 
 export interface FailureGroup extends ErrorKind {
   count: number
