@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
+import { testVariables } from '../../scripts/test/environment.mjs'
 import { vhostForAll } from '../support/broker/rabbit.ts'
 import { startTestGateway } from '../support/gateway/in-process.ts'
 import { forAll } from '../support/time/late.ts'
@@ -9,9 +10,12 @@ import { playScene, type Scene } from './support/scene.ts'
 // `OJS_SCREENSHOTS=/tmp/shots npm test -- --project browser test/browser/pages.test.ts` writes what it sees.
 const SCREENSHOTS = process.env['OJS_SCREENSHOTS']
 
+// Without a user: that of the vhost, which may see it.
+const MANAGEMENT = `http://127.0.0.1:${process.env[testVariables.managementPort]}`
+
 const vhost = vhostForAll()
 const gateway = forAll(
-  () => startTestGateway(vhost.url),
+  () => startTestGateway(vhost.url, { OJS_MANAGEMENT_URL: MANAGEMENT }),
   (each) => each.destroy(),
 )
 const scene = forAll(
@@ -24,7 +28,7 @@ const browser = browserForAll()
 const PAGES: [name: string, path: (scene: Scene) => string, shows: string | RegExp][] = [
   ['overview', () => '/', /discarded\s*1/],
   ['queues', () => '/queues', 'quarantine'],
-  ['queue', () => '/queues/default', 'Jobs per period'],
+  ['queue', () => '/queues/default', 'Messages in RabbitMQ'],
   ['jobs', () => '/jobs', 'email.digest'],
   ['job', ({ failed }) => `/jobs/${failed}`, 'Failed attempts'],
   ['running-job', ({ running }) => `/jobs/${running}`, '40 of 100'],
@@ -36,7 +40,10 @@ const PAGES: [name: string, path: (scene: Scene) => string, shows: string | RegE
   ['workflows', () => '/workflows', 'order'],
   ['workflow', ({ workflow }) => `/workflows/${workflow}`, 'after pack, mail'],
   ['workers', () => '/workers', 'resizer-1'],
+  ['rabbitmq', () => '/rabbitmq', 'ojs-rabbitmq publish'],
+  ['schemas', () => '/schemas', 'urn:schema:email:1'],
   ['events', () => '/events', 'live'],
+  ['audit', () => '/audit', 'paused a queue'],
   ['system', () => '/system', 'OJS_QUEUE_TYPE'],
 ]
 

@@ -63,9 +63,17 @@ test('a session that has ended asks for the key again, on the same page', async 
 const CANCEL = { name: 'Cancel', exact: true }
 
 test.each<[Role, sees: string[], not: string[]]>([
-  ['reader', ['Jobs', 'Queues', 'Workers', 'Dead letters'], ['Cron', 'Events', 'Workflows']],
-  ['operator', ['Jobs', 'Cron', 'Events', 'Workflows', 'System'], []],
-  ['admin', ['Jobs', 'Cron', 'Events', 'Workflows', 'System'], []],
+  [
+    'reader',
+    ['Jobs', 'Queues', 'Workers', 'Dead letters'],
+    ['Cron', 'Events', 'Workflows', 'RabbitMQ', 'Schemas', 'Audit'],
+  ],
+  [
+    'operator',
+    ['Jobs', 'Cron', 'Events', 'Workflows', 'RabbitMQ', 'Schemas', 'Audit', 'System'],
+    [],
+  ],
+  ['admin', ['Jobs', 'Cron', 'Events', 'Workflows', 'RabbitMQ', 'Schemas', 'Audit', 'System'], []],
   ['producer', ['System'], ['Jobs', 'Queues', 'Cron']],
 ])('%s is offered what the role may do, and no more', async (role, sees, not) => {
   const id = await pushed()
@@ -108,4 +116,45 @@ test('a key of some queues sees these, and no page that is about all', async () 
   await page.getByText('Jobs per period').waitFor()
   await go('/jobs')
   await page.getByRole('link', { name: 'pay.roll' }).first().waitFor()
+})
+
+test('the audit tells who signed in and what they did, by key', async () => {
+  await pushed()
+  const { page, go } = await signedIn('admin')
+  await go('/queues/payroll')
+  await page.getByRole('button', { name: 'Pause' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click()
+  await page.getByText('payroll is paused.').waitFor()
+  await page.getByRole('button', { name: 'Resume' }).click()
+  await page.getByText('payroll goes on.').waitFor()
+  await go('/audit')
+  const paused = page.getByRole('row', { name: /the-admin admin paused a queue/ })
+  await paused.getByText('/admin/queues/payroll/pause').waitFor()
+  await page
+    .getByRole('row', { name: /the-admin admin signed in/ })
+    .first()
+    .waitFor()
+  await page.getByLabel('Of the key').fill('the-nobody')
+  await page.getByText('Nobody has steered anything yet').waitFor()
+})
+
+test('a queue offers each role what it may do', async () => {
+  await pushed()
+  const offers = ['Pause', 'Drain', 'Purge …', 'Delete', 'Change']
+  for (const [role, expected] of [
+    ['reader', []],
+    ['operator', ['Pause', 'Drain']],
+    ['admin', offers],
+  ] as const) {
+    const { page, go } = await signedIn(role)
+    await go('/queues/payroll')
+    await page.getByText('Messages in RabbitMQ').waitFor()
+    await page.getByText('Jobs per period').waitFor()
+    const main = page.locator('main')
+    const found = []
+    for (const name of offers) {
+      if ((await main.getByRole('button', { name, exact: true }).count()) > 0) found.push(name)
+    }
+    expect(found, role).toEqual(expected)
+  }
 })

@@ -13,7 +13,10 @@ type Address =
   | '/cron'
   | '/workflows'
   | '/workers'
+  | '/rabbitmq'
+  | '/schemas'
   | '/events'
+  | '/audit'
   | '/system'
 
 export interface Place {
@@ -43,7 +46,10 @@ export const PLACES: readonly Place[] = [
   { to: '/cron', name: t.nav.cron, letter: 'c', needs: 'GET /ojs/v1/cron' },
   { to: '/workflows', name: t.nav.workflows, letter: 'w', needs: 'GET /ojs/v1/workflows' },
   { to: '/workers', name: t.nav.workers, letter: 'k', needs: 'GET /ojs/v1/admin/workers' },
+  { to: '/rabbitmq', name: t.nav.rabbitmq, letter: 'r', needs: 'GET /ojs/v1/admin/rabbitmq' },
+  { to: '/schemas', name: t.nav.schemas, letter: 'm', needs: 'GET /ojs/v1/schemas' },
   { to: '/events', name: t.nav.events, letter: 'e', needs: 'GET /ojs/v1/events' },
+  { to: '/audit', name: t.nav.audit, letter: 'a', needs: 'GET /ojs/v1/admin/audit' },
   { to: '/system', name: t.nav.system, letter: 'y', needs: 'GET /ojs/v1/health' },
 ]
 

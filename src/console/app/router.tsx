@@ -7,6 +7,7 @@ import {
   Link,
 } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
+import { AuditPage } from '../pages/audit.tsx'
 import { CronPage } from '../pages/cron/cron-page.tsx'
 import { DeadLettersPage } from '../pages/dead-letters.tsx'
 import { EventsPage } from '../pages/events.tsx'
@@ -14,8 +15,10 @@ import { FailuresPage } from '../pages/failures.tsx'
 import { JobPage } from '../pages/job/job-page.tsx'
 import { JobsPage } from '../pages/jobs/jobs-page.tsx'
 import { OverviewPage } from '../pages/overview.tsx'
-import { QueuePage } from '../pages/queue.tsx'
-import { QueuesPage } from '../pages/queues.tsx'
+import { QueuePage } from '../pages/queues/queue-page.tsx'
+import { QueuesPage } from '../pages/queues/queues-page.tsx'
+import { RabbitmqPage } from '../pages/rabbitmq/rabbitmq-page.tsx'
+import { SchemasPage } from '../pages/schemas.tsx'
 import { SystemPage } from '../pages/system.tsx'
 import { WaitingPage } from '../pages/waiting.tsx'
 import { WorkersPage } from '../pages/workers.tsx'
@@ -67,7 +70,10 @@ const routeTree = root.addChildren([
   page('/workers', WorkersPage),
   page('/workflows', WorkflowsPage),
   page('/workflows/$id', WorkflowPage),
+  page('/rabbitmq', RabbitmqPage),
+  page('/schemas', SchemasPage),
   page('/events', EventsPage),
+  page('/audit', AuditPage),
   page('/system', SystemPage),
 ])
 

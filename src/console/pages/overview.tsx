@@ -12,7 +12,7 @@ import { Empty } from '../ui/empty.tsx'
 import { pushLine } from '../ui/lines.ts'
 import { Figure, Page } from '../ui/page.tsx'
 import { State } from '../ui/state.tsx'
-import { QueuesPage } from './queues.tsx'
+import { QueuesPage } from './queues/queues-page.tsx'
 import { Statistics } from './statistics.tsx'
 
 /** A key of some queues sees these: there is no overview of them together. */

@@ -11,6 +11,7 @@ import { Card, Page } from '../ui/page.tsx'
 import { State } from '../ui/state.tsx'
 import { Table } from '../ui/table.tsx'
 import { When } from '../ui/when.tsx'
+import { LedgerCard } from './ledger-card.tsx'
 
 export function SystemPage(): ReactNode {
   const may = useMay()
@@ -22,6 +23,7 @@ export function SystemPage(): ReactNode {
       actions={<Maintenance />}
     >
       <HealthCard />
+      {may('GET /ojs/v1/admin/system/ledger') && <LedgerCard />}
       {may('GET /ojs/v1/admin/operations') && <Operations />}
       {may('GET /ojs/v1/admin/system/config') && <Settings />}
     </Page>
@@ -52,6 +54,10 @@ function HealthCard(): ReactNode {
             <div>
               <dt>{t.system.uptime}</dt>
               <dd>{duration(uptime * 1_000)}</dd>
+            </div>
+            <div>
+              <dt>{t.system.active}</dt>
+              <dd>{backend.status === 'refused' ? t.system.standsBy : t.system.serves}</dd>
             </div>
             {draining && (
               <div>
@@ -143,7 +149,8 @@ function Settings(): ReactNode {
                   <code>{`OJS_${name.toUpperCase()}`}</code>
                 </td>
                 <td>
-                  <bdi>{typeof value === 'string' ? value : JSON.stringify(value)}</bdi>
+                  <bdi>{typeof value === 'string' ? value : JSON.stringify(value)}</bdi>{' '}
+                  <span className="faint">{inWords(value)}</span>
                 </td>
                 <td>{t.system.sources[source]}</td>
               </tr>
@@ -153,4 +160,10 @@ function Settings(): ReactNode {
       </Loaded>
     </Card>
   )
+}
+
+/** `PT604800S`: 7 d. */
+function inWords(value: unknown): string {
+  const [, seconds] = /^PT(\d+)S$/.exec(String(value)) ?? []
+  return seconds === undefined ? '' : duration(Number(seconds) * 1_000)
 }

@@ -29,6 +29,16 @@ export function clock(at: string | number): string {
   return CLOCK.format(new Date(at))
 }
 
+const SIZES = ['B', 'kB', 'MB', 'GB', 'TB']
+
+/** `12.3 MB`: decimal, as disks are sold. */
+export function bytes(value: number): string {
+  const sign = value < 0 ? '−' : ''
+  const size = Math.abs(value)
+  const place = size < 1_000 ? 0 : Math.min(SIZES.length - 1, Math.floor(Math.log10(size) / 3))
+  return `${sign}${NUMBER.format(size / 1_000 ** place)} ${SIZES[place]}`
+}
+
 const UNITS = [
   ['d', 86_400_000],
   ['h', 3_600_000],

@@ -21,6 +21,17 @@ export function workflowLine(): string {
   )
 }
 
+export function schemaLine(): string {
+  return curl(
+    '/ojs/v1/schemas',
+    '{"uri":"urn:schema:email:1","type":"email.send","version":1,"schema":{"type":"array","minItems":1}}',
+  )
+}
+
+export function pauseLine(): string {
+  return curl('/ojs/v1/admin/queues/default/pause', '{}')
+}
+
 export function fetchLine(): string {
   return curl('/ojs/v1/workers/fetch', '{"queues":["default"],"worker_id":"me"}')
 }

@@ -29,13 +29,18 @@ interface CardProps {
   title: string
   /** An id, by which it gets the focus. */
   anchor?: string
+  /** Its content may be endless: it scrolls by itself. */
+  isLong?: true
   aside?: ReactNode
   children: ReactNode
 }
 
-export function Card({ title, aside, anchor, children }: CardProps): ReactNode {
+export function Card({ title, aside, anchor, isLong, children }: CardProps): ReactNode {
   return (
-    <section className="card" {...(anchor !== undefined && { id: anchor, tabIndex: -1 })}>
+    <section
+      className={isLong ? 'card long' : 'card'}
+      {...(anchor !== undefined && { id: anchor, tabIndex: -1 })}
+    >
       <header className="card-head">
         <h2>{title}</h2>
         {aside}

@@ -19,6 +19,17 @@ const COLOURS: Readonly<Record<string, string>> = {
   terminate: 'amber',
   stopped: 'amber',
   disabled: 'grey',
+  draining: 'amber',
+  up: 'green',
+  blocked: 'red',
+  down: 'red',
+  closed: 'grey',
+  flow: 'amber',
+  ours: 'green',
+  unread: 'grey',
+  differs: 'amber',
+  missing: 'red',
+  foreign: 'grey',
 }
 
 export function State({ of }: { of: string }): ReactNode {

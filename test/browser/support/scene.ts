@@ -38,6 +38,7 @@ export async function playScene(gateway: TestGateway): Promise<Scene> {
   const waiting = await push('email.digest', 'default', { tags: ['eu'] })
   await gateway.request('POST', '/ojs/v1/queues', { name: 'unused' })
   await recurring(gateway)
+  await steering(gateway)
   const workflow = await gateway.request('POST', '/ojs/v1/workflows', ORDER)
   return { waiting, running, failed, hostile, workflow: workflow.body.workflow.id }
 }
@@ -50,6 +51,15 @@ const ORDER = {
     { id: 'mail', type: 'email.send', args: [], depends_on: ['pay'] },
     { id: 'ship', type: 'order.ship', args: [], depends_on: ['pack', 'mail'] },
   ],
+}
+
+/** A schema, and a queue that was paused, which the audit tells. */
+async function steering(gateway: TestGateway): Promise<void> {
+  const schema = { type: 'array', minItems: 1, items: { type: 'object' } }
+  const email = { uri: 'urn:schema:email:1', type: 'email.send', version: 1, schema }
+  await gateway.request('POST', '/ojs/v1/schemas', email)
+  await gateway.request('POST', '/ojs/v1/admin/queues/images/pause', {})
+  await gateway.request('POST', '/ojs/v1/admin/queues/images/resume', {})
 }
 
 async function recurring(gateway: TestGateway): Promise<void> {

@@ -14,6 +14,7 @@ import { When } from '../../ui/when.tsx'
 import { Attempts } from './attempts.tsx'
 import { JobActions } from './job-actions.tsx'
 import { JobProgress } from './job-progress.tsx'
+import { Message } from './message.tsx'
 import type { ShownJob } from './shown-job.ts'
 import { Timeline } from './timeline.tsx'
 
@@ -47,6 +48,7 @@ function Whole({ job }: { job: ShownJob }): ReactNode {
       {(job.errors ?? []).length > 0 && <Attempts errors={job.errors ?? []} />}
       {isSeen ? <Values job={job} /> : <p className="hint">{t.job.withheld}</p>}
       {may('GET /ojs/v1/jobs/{id}/history') && <Timeline id={job.id} state={job.state} />}
+      {may('GET /ojs/v1/admin/jobs/{id}/message') && <Message id={job.id} />}
     </div>
   )
 }

@@ -1,13 +1,13 @@
 /** Removes jobs of a queue, after it has said how many. */
 import { useMutation } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
-import { call } from '../api/client.ts'
-import { askAgain } from '../api/queries.ts'
-import { number } from '../text/format.ts'
-import { t } from '../text/text.ts'
-import { Trouble } from '../ui/answer.tsx'
-import { Dialog } from '../ui/dialog.tsx'
-import { tell } from '../ui/notes.ts'
+import { call } from '../../api/client.ts'
+import { askAgain } from '../../api/queries.ts'
+import { number } from '../../text/format.ts'
+import { t } from '../../text/text.ts'
+import { Trouble } from '../../ui/answer.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+import { tell } from '../../ui/notes.ts'
 
 const STATES = [
   'available',

@@ -1,21 +1,26 @@
 /** All queues: what is in them, how fast they move, and whether they do. */
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import type { AdminQueue } from '../api/openapi.ts'
-import { useApi } from '../api/queries.ts'
-import { duration, number, short } from '../text/format.ts'
-import { t } from '../text/text.ts'
-import { Empty } from '../ui/empty.tsx'
-import { pushLine } from '../ui/lines.ts'
-import { Page } from '../ui/page.tsx'
-import { PagedTable } from '../ui/paged-table.tsx'
-import { usePages } from '../ui/pager.tsx'
-import { State } from '../ui/state.tsx'
-import { PauseOrResume } from './pause-queue.tsx'
+import type { AdminQueue } from '../../api/openapi.ts'
+import { useApi } from '../../api/queries.ts'
+import { duration, number, short } from '../../text/format.ts'
+import { t } from '../../text/text.ts'
+import { Empty } from '../../ui/empty.tsx'
+import { pushLine } from '../../ui/lines.ts'
+import { Page } from '../../ui/page.tsx'
+import { PagedTable } from '../../ui/paged-table.tsx'
+import { usePages } from '../../ui/pager.tsx'
+import { State } from '../../ui/state.tsx'
+import { driftOf } from './drift.ts'
+import { PauseOrResume } from './pause.tsx'
 
 export function QueuesPage(): ReactNode {
   const pages = usePages(50)
-  const queues = useApi('GET /ojs/v1/admin/queues', { query: pages.query }, { every: 3_000 })
+  const queues = useApi(
+    'GET /ojs/v1/admin/queues',
+    { query: { ...pages.query, include: 'rabbitmq' } },
+    { every: 3_000 },
+  )
   return (
     <Page title={t.nav.queues}>
       <PagedTable
@@ -37,6 +42,7 @@ const HEADS = [
   t.queues.state,
   number_(t.states.available),
   number_(t.states.active),
+  number_(t.queues.messages),
   number_(t.states.scheduled),
   number_(t.states.retryable),
   number_(t.states.discarded),
@@ -48,6 +54,7 @@ const HEADS = [
 
 function Row({ queue }: { queue: AdminQueue }): ReactNode {
   const { name, state, counts, throughput, oldest_available_age_seconds: oldest } = queue
+  const drift = driftOf(queue)
   return (
     <tr>
       <td>
@@ -60,6 +67,9 @@ function Row({ queue }: { queue: AdminQueue }): ReactNode {
       </td>
       <td className="number">{short(counts.available)}</td>
       <td className="number">{short(counts.active)}</td>
+      <td className={drift?.isBad ? 'number bad' : 'number'} title={drift?.sentences.join(' ')}>
+        {messagesIn(queue)}
+      </td>
       <td className="number">{short(counts.scheduled)}</td>
       <td className="number">{short(counts.retryable)}</td>
       <td className={counts.discarded > 0 ? 'number bad' : 'number'}>{short(counts.discarded)}</td>
@@ -67,8 +77,15 @@ function Row({ queue }: { queue: AdminQueue }): ReactNode {
       <td className="number">{number(throughput.failed_per_minute)}</td>
       <td className="number">{oldest === undefined ? '–' : duration(oldest * 1_000)}</td>
       <td>
-        <PauseOrResume name={name} isPaused={queue.paused} />
+        <PauseOrResume name={name} isHalted={queue.state !== 'active'} />
       </td>
     </tr>
   )
+}
+
+/** Ready, and unacknowledged at all consumers; without the management API at this gateway. */
+function messagesIn({ rabbitmq }: AdminQueue): string {
+  if (rabbitmq === undefined) return '–'
+  const { ready, held, unacknowledged } = rabbitmq
+  return `${short(ready)} + ${short(Math.max(held, unacknowledged ?? 0))}`
 }

@@ -1,13 +1,19 @@
 /** Pauses a queue, or lets it go on. */
 import type { ReactNode } from 'react'
-import { call } from '../api/client.ts'
-import { useMay } from '../api/session.ts'
-import { t } from '../text/text.ts'
-import { Action } from '../ui/action.tsx'
+import { call } from '../../api/client.ts'
+import { useMay } from '../../api/session.ts'
+import { t } from '../../text/text.ts'
+import { Action } from '../../ui/action.tsx'
 
-export function PauseOrResume({ name, isPaused }: { name: string; isPaused: boolean }): ReactNode {
+interface HaltProps {
+  name: string
+  /** It is paused or draining. */
+  isHalted: boolean
+}
+
+export function PauseOrResume({ name, isHalted }: HaltProps): ReactNode {
   const may = useMay()
-  if (isPaused) {
+  if (isHalted) {
     if (!may('POST /ojs/v1/admin/queues/{name}/resume')) return null
     return (
       <Action
