@@ -16,7 +16,7 @@ import type { WorkflowQuery } from './workflows.ts'
  * ledger cannot be read.
  */
 /** How much room the ledger takes, in bytes. */
-export interface LedgerSize {
+interface LedgerSize {
   bytes: number
   /** Of it free: rows that went have left it for others. */
   freeBytes: number
