@@ -113,6 +113,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...AT_THE_TOP,
   ],
   'sdk/': [],
+  'testing/': ['config.ts', 'gateway.ts', 'logger.ts'],
   // It speaks the API, and shares no code with the server.
   'console/': [],
 }
@@ -184,6 +185,7 @@ describe('the sources', () => {
     ['croner', 'job/cron/expression.ts', []],
     ['eventsource-parser', 'sdk/client/events.ts', []],
     ['commander', 'cli/', []],
+    ['testcontainers', 'testing/rabbitmq-container.ts', []],
     ['cli-table3', 'cli/', []],
     ['cli-progress', 'cli/', []],
     [
@@ -229,12 +231,12 @@ describe('the sources', () => {
     expect(packages.filter((name) => !built.test(name))).toEqual([])
   })
 
-  it('import main.ts, index.ts and gateway.ts in cli/serve.ts and index.ts only', () => {
+  it('import main.ts, index.ts and gateway.ts where a gateway is started only', () => {
     const edge = new Set(['main.ts', 'index.ts', 'gateway.ts'])
     const importers = sources
       .filter(({ imports }) => imports.some(({ target }) => edge.has(target)))
       .map(({ file }) => file)
-    expect(importers.sort()).toEqual(['cli/serve.ts', 'index.ts'])
+    expect(importers.sort()).toEqual(['cli/serve.ts', 'index.ts', 'testing/index.ts'])
   })
 
   it('call process.exit in main.ts only', () => {

@@ -11,6 +11,8 @@ export const testVariables = {
   managementPort: 'OJS_TEST_MANAGEMENT_PORT',
   /** URL of the PostgreSQL that all test files share. */
   postgresUrl: 'OJS_TEST_POSTGRES_URL',
+  /** The image of RabbitMQ, if the shared servers are containers. */
+  image: 'OJS_TEST_IMAGE',
   /** The Python that has Debian's pika. */
   python: 'OJS_TEST_PYTHON',
 }

@@ -15,6 +15,7 @@ import { interruption } from '../process/interruption.mjs'
 import { endProcess, guard, signalProcess, unguard } from '../process/processes.mjs'
 import { Refusal, say, waitingFor } from '../process/progress.mjs'
 import { removeFolder } from '../process/remove-folder.mjs'
+import { CONTAINERS, imagePairs, startContainers } from './containers.mjs'
 import { countOf, countsOfAll } from './count.mjs'
 import { DEBIAN_PYTHON, testVariables } from './environment.mjs'
 import { provideNode22 } from './node-22.mjs'
@@ -53,6 +54,12 @@ const FOLDER_BYTES = 2 * 1024 ** 3
  * @param {string[]} vitestArgs
  */
 export async function runTests(vitestArgs) {
+  const args = vitestArgs.filter((arg) => arg !== CONTAINERS)
+  return args.length < vitestArgs.length ? runOnImages(args) : runOnThisMachine(args)
+}
+
+/** @param {string[]} vitestArgs */
+async function runOnThisMachine(vitestArgs) {
   const { signal: interrupted } = interruption()
   const dir = makeRunFolder(FOLDER_BYTES)
   /** @type {PrivateBroker | undefined} */
@@ -70,6 +77,38 @@ export async function runTests(vitestArgs) {
     return vitestArgs.length === 0 ? await runEverything(vitest) : (await runVitest(vitest)).count
   } finally {
     await Promise.all([broker?.stop(), postgres?.stop()])
+    await removeRunFolder(dir)
+  }
+}
+
+/**
+ * `--containers`: the tests that share a node, once for each pair of images. The nodes that tests start for
+ * themselves, to kill them, are of this machine.
+ * @param {string[]} vitestArgs
+ */
+async function runOnImages(vitestArgs) {
+  const { signal: interrupted } = interruption()
+  const args = vitestArgs.length > 0 ? vitestArgs : projects(['services', 'services-isolated'])
+  const dir = makeRunFolder(FOLDER_BYTES)
+  const runs = []
+  try {
+    const sbin = await setUp(needsOf(args), interrupted)
+    for (const images of imagePairs()) {
+      const servers = await waitingFor(`${images.rabbitmq} and ${images.postgres}`, () =>
+        startContainers(images),
+      )
+      try {
+        const env = {
+          ...variables(sbin, servers.broker, servers.postgres),
+          [testVariables.image]: images.rabbitmq,
+        }
+        runs.push(await runVitest({ args, env, dir, interrupted }))
+      } finally {
+        await servers.stop()
+      }
+    }
+    return total(runs.map(({ count }) => count))
+  } finally {
     await removeRunFolder(dir)
   }
 }
@@ -152,8 +191,8 @@ function startPostgres(server) {
 
 /**
  * @param {string} [sbin]
- * @param {PrivateBroker} [broker]
- * @param {PrivatePostgres} [postgres]
+ * @param {Pick<PrivateBroker, 'url' | 'managementPort'>} [broker]
+ * @param {Pick<PrivatePostgres, 'url'>} [postgres]
  * @returns {Record<string, string>}
  */
 function variables(sbin, broker, postgres) {
@@ -200,6 +239,16 @@ async function runEverything(vitest) {
   for (const output of [ofCases, ofBrowser, ofLedger, ofUnits])
     if (existsSync(output)) process.stdout.write(readFileSync(output))
   return withSecondTry(runs, say)
+}
+
+/** @param {import('./count.mjs').Count[]} counts */
+function total(counts) {
+  const sum = { passed: 0, failed: 0 }
+  for (const { passed, failed } of counts) {
+    sum.passed += passed
+    sum.failed += failed
+  }
+  return sum
 }
 
 /** @param {readonly string[]} names */

@@ -103,7 +103,8 @@ describe('the package that npm packs', () => {
   })
 
   test('exports the documented names from each entry point', async () => {
-    const entries = ['ojs-rabbitmq', 'ojs-rabbitmq/sdk', 'ojs-rabbitmq/worker']
+    const names = ['', '/sdk', '/worker', '/testing']
+    const entries = names.map((name) => `ojs-rabbitmq${name}`)
     const file = join(consumer, 'names.mjs')
     writeFileSync(
       file,
@@ -111,10 +112,11 @@ describe('the package that npm packs', () => {
       for (const entry of ${JSON.stringify(entries)}) names.push(Object.keys(await import(entry)))
       console.log(JSON.stringify(names))`,
     )
-    const [server, sdk, worker] = JSON.parse(await output(process.execPath, [file]))
+    const [server, sdk, worker, testing] = JSON.parse(await output(process.execPath, [file]))
     expect(server).toEqual(['ConfigError', 'createLogger', 'readConfig', 'startGateway'])
     expect(sdk).toEqual(expect.arrayContaining(['Client', 'OJSClient', 'OJSWorker', 'Worker']))
     expect(worker).toEqual(expect.arrayContaining(['NativeProducer', 'NativeWorker', 'amqpSource']))
+    expect(testing).toEqual(['startTestServer'])
   })
 
   test('can be used with its types by a CommonJS program in TypeScript', async () => {
@@ -189,6 +191,17 @@ describe('the package that npm packs', () => {
     await compile('readme.ts', {})
     const printed = await output(process.execPath, ['readme.js'])
     expect(printed).toBe('http: user@example.com\namqp: other@example.com\n')
+  })
+
+  test('runs the integration test of the guide "As a package"', async () => {
+    const page = readFileSync(join(ROOT, 'docs/guide/package.md'), 'utf8')
+    const [, code = ''] =
+      /## In your integration tests[\s\S]*?```ts\n([\s\S]*?)```/.exec(page) ?? []
+    const own = code.replace('startTestServer({})', `startTestServer({ amqpUrl: '${vhost.url}' })`)
+    expect(own).toContain(vhost.url)
+    writeFileSync(join(consumer, 'integration.ts'), own)
+    await compile('integration.ts', {})
+    expect(await output(process.execPath, ['integration.js'])).toBe('119\n')
   })
 
   test('has a command `ojs-rabbitmq serve` that starts a gateway and ends at SIGTERM', async () => {

@@ -14,6 +14,7 @@ const RUN: readonly [language: string, mark: string, by: string][] = [
   ['ts', 'worker.use(', 'test/sdk/readme.services.test.ts'],
   ['ts', 'client.bulk.cancel(', 'test/sdk/readme.services.test.ts'],
   ['ts', 'startGateway(', 'test/package/package.services.test.ts'],
+  ['ts', 'startTestServer(', 'test/package/package.services.test.ts'],
   // A block with `npm start` and `npm test`: the former has this test, the latter runs right now.
   ['sh', 'npm start ', 'test/scripts/broker/local-broker.services.test.mjs'],
   ['sh', 'npm install ./ojs-rabbitmq-', 'test/package/package.services.test.ts'],
