@@ -1,10 +1,10 @@
 import { readdirSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { testVariables } from '../../scripts/test/environment.mjs'
 import { OJSClient, OJSWorker } from '../../src/sdk/index.ts'
 import { startTestServer, type TestServer } from '../../src/testing/index.ts'
 import { vhostForAll } from '../support/broker/rabbit.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 const image = process.env[testVariables.image]
 
@@ -22,12 +22,18 @@ async function runAJob({ url }: TestServer): Promise<unknown> {
   }
 }
 
-function foldersOfTests(): string[] {
-  return readdirSync(tmpdir()).filter((name) => name.startsWith('ojs-testing-'))
-}
-
 describe('startTestServer with a RabbitMQ that runs', () => {
   const vhost = vhostForAll()
+  let tmp: string
+  beforeEach(() => {
+    const { path, remove } = temporaryDirectory()
+    tmp = path
+    vi.stubEnv('TMPDIR', path)
+    onTestFinished(() => {
+      vi.unstubAllEnvs()
+      remove()
+    })
+  })
 
   it('runs a job, and leaves nothing when it is stopped, however often', async () => {
     const server = await startTestServer({ amqpUrl: vhost.url })
@@ -38,14 +44,14 @@ describe('startTestServer with a RabbitMQ that runs', () => {
       await server.stop()
     }
     await server.stop()
-    expect(foldersOfTests()).toEqual([])
+    expect(readdirSync(tmp)).toEqual([])
     await expect(fetch(server.url)).rejects.toThrow()
   })
 
   it('refuses wrong settings, and leaves nothing', async () => {
     const started = startTestServer({ amqpUrl: vhost.url, env: { OJS_QUEUE_TYPE: 'paper' } })
     await expect(started).rejects.toThrow('OJS_QUEUE_TYPE')
-    expect(foldersOfTests()).toEqual([])
+    expect(readdirSync(tmp)).toEqual([])
   })
 })
 
