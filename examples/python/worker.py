@@ -6,6 +6,7 @@
 Needs pika (Debian: python3-pika). Handlers run in threads; all of AMQP is in the main thread.
 """
 import collections
+import copy
 import json
 import math
 import os
@@ -47,7 +48,8 @@ class Run:
     """One execution of a job. `stop` is set when the handler should give up; handlers check it."""
 
     def __init__(self, job, token_attempt, tag, properties):
-        self.job = job
+        self.sent = job  # as it came
+        self.job = copy.deepcopy(job)  # for the handler, which may change it
         self.properties = properties
         self.token_attempt = self.attempt = token_attempt  # a claim may return a later attempt
         self.tag = tag  # of the delivery to settle; None while disconnected
@@ -61,14 +63,14 @@ class Run:
 
     @property
     def generation(self):
-        return self.job.get('x_ojs_generation', 0)
+        return self.sent.get('x_ojs_generation', 0)
 
     def is_of(self, generation, token_attempt):
         return (self.generation, self.token_attempt) == (generation, token_attempt)
 
     def event(self, kind, **more):
         at = datetime.now(timezone.utc).isoformat()
-        return {'job_id': self.job['id'], 'generation': self.generation, 'attempt': self.attempt,
+        return {'job_id': self.sent['id'], 'generation': self.generation, 'attempt': self.attempt,
                 'event': kind, 'at': at, **more}
 
     def shown(self):
@@ -76,7 +78,7 @@ class Run:
         named = ('priority', 'timestamp', 'correlation_id', 'reply_to', 'app_id')
         told = {name: getattr(self.properties, name) for name in named}
         headers = plain(self.properties.headers or {})
-        return {'job': self.job, 'headers': headers, 'properties': plain(told)}
+        return {'job': self.sent, 'headers': headers, 'properties': plain(told)}
 
 
 def send_email(run):
@@ -388,8 +390,8 @@ class Worker:
 
     def begin(self, run):
         self.report(run.event('started'))
-        print(f"started {run.job['id']} {run.attempt}", flush=True)
-        self.runs[run.job['id']] = run
+        print(f"started {run.sent['id']} {run.attempt}", flush=True)
+        self.runs[run.sent['id']] = run
         self.busy.add(run)
         # A daemon: a handler that hangs must not keep the process alive after SIGTERM.
         threading.Thread(target=self.execute, args=(run,), daemon=True).start()
@@ -403,9 +405,9 @@ class Worker:
     def execute(self, run):
         """Runs the handler, in a thread of its own."""
         try:
-            handler = HANDLERS.get(run.job['type'])
+            handler = HANDLERS.get(run.sent['type'])
             if handler is None:
-                raise Permanent(f"no handler for {run.job['type']}")
+                raise Permanent(f"no handler for {run.sent['type']}")
             event = run.event('completed', result=tellable(handler(run)))
         except BaseException as error:  # also SystemExit and asyncio's CancelledError: else nobody
             event = run.event('failed', **run.shown(), error={  # would ever report the job's end
@@ -419,16 +421,16 @@ class Worker:
         now = time.monotonic()
         for run in [run for run in self.runs.values() if now > run.deadline]:
             run.stop.set()
-            message = f"ran for longer than {run.job['timeout_ms']} ms"
+            message = f"ran for longer than {run.sent['timeout_ms']} ms"
             error = {'code': 'timeout', 'message': message}
             self.end(run, run.event('failed', **run.shown(), error=error))
 
     def end(self, run, event):
         """Reports, awaits the confirm, acknowledges. `claim` drops a redelivery after that."""
-        if self.runs.get(run.job['id']) is not run:
+        if self.runs.get(run.sent['id']) is not run:
             return  # it timed out, and its failure was reported then
         if run.is_cancelled:
-            print(f"cancelled {run.job['id']}", flush=True)
+            print(f"cancelled {run.sent['id']}", flush=True)
             self.drop(run)
         elif (told := self.that_fits(event)) is not None:
             self.report(told)
@@ -436,7 +438,7 @@ class Worker:
                 self.channel.basic_ack(run.tag)
         elif run.tag is not None:
             self.channel.basic_nack(run.tag, requeue=False)
-        del self.runs[run.job['id']]
+        del self.runs[run.sent['id']]
         self.look_again(run)
 
     def that_fits(self, event):
@@ -496,17 +498,18 @@ def tellable(result):
     """Raises ResultError for a result for which the gateway would drop the event."""
     try:
         text = json.dumps(result, allow_nan=False)
-        json.loads(text, parse_int=exact)
-        if len(text) > MAX_RESULT or depth(result) > MAX_DEPTH:
+        told = json.loads(text, parse_int=exact)
+        if len(text) > MAX_RESULT or depth(told) > MAX_DEPTH:
             raise ValueError('too large')
     except (TypeError, ValueError, RecursionError) as error:
         raise ResultError(f'the result cannot be reported: {error}') from error
-    return result
+    return told  # a copy: the handler's threads may go on changing theirs
 
 
 def exact(digits):
     if abs(int(digits)) >= 2 ** 53:
         raise ValueError(f'{digits[:40]} is beyond 2**53')
+    return int(digits)
 
 
 def depth(value):

@@ -29,6 +29,9 @@ class Mute(Exception):
 def run(job):
     if job['args'][0] == 'break': raise Broken('no route')
     if job['args'][0] == 'mute': raise Mute()
+    if job['args'][0] == 'spoil':
+        job['args'].append({1})
+        raise Broken('spoilt')
     if job['args'][0] == 'give': return eval(job['args'][1])
     return {'doubled': job['args'][0] * 2}
 `
@@ -98,7 +101,7 @@ it('the worker of docs/reference/control-protocol.md survives what its handler r
   const once = options({ retry: { max_attempts: 1 } })
   const cyclic = '(lambda a: a.append(a) or a)([])'
   const unspeakable = ["float('nan')", '{1}', 'object()', '{(1, 2): 3}', cyclic]
-  const bad = [...unspeakable.map((text) => ['give', text]), ['mute'], ['give', 'exit(3)']]
+  const bad = [...unspeakable.map((text) => ['give', text]), ['mute'], ['spoil'], ['give', 'exit(3)']]
   const ids: string[] = []
   for (const args of bad) ids.push((await gateway.push(queue, { args, ...once })).body.job.id)
   const good = await gateway.push(queue, { args: ['give', '[None, 2**53 - 1, {"a": 0.5}]'] })
@@ -112,7 +115,7 @@ it('the worker of docs/reference/control-protocol.md survives what its handler r
     types.push(job.error.type)
   }
   const raised = ['ValueError', 'TypeError', 'TypeError', 'TypeError', 'ValueError']
-  expect(types).toEqual([...raised, 'Mute', 'SystemExit'])
+  expect(types).toEqual([...raised, 'Mute', 'Broken', 'SystemExit'])
 })
 
 it('a job that the worker of docs/reference/control-protocol.md failed can succeed over HTTP', async () => {

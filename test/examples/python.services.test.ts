@@ -33,11 +33,15 @@ const WITH_ANY_RESULT = `
 import sys
 sys.path.insert(0, ${JSON.stringify(FOLDER)})
 import worker
+class Fickle(dict):
+    def items(self):
+        self.asked = getattr(self, 'asked', 0) + 1
+        return {'asked': self.asked if self.asked < 2 else {1}}.items()
 worker.HANDLERS['any.result'] = lambda run: eval(run.job['args'][0])
 worker.main()
 `
 
-/** Handlers that end as no `except Exception` hears, that hang, and that take longer than their lease. */
+/** Handlers that end as no `except Exception` hears, that hang, that change their job, and that take longer than their lease. */
 const WITH_HOSTILE_HANDLERS = `
 import asyncio, sys, time
 sys.path.insert(0, ${JSON.stringify(FOLDER)})
@@ -50,6 +54,10 @@ def bad(run):
     if name == 'cancelled': raise asyncio.CancelledError()
     if name == 'interrupt': raise KeyboardInterrupt()
     if name == 'mute': raise Mute()
+    if name == 'spoil':
+        run.job['args'].append({1})
+        run.job['id'] = None
+        raise ValueError('spoilt')
     if name == 'long': raise ValueError('\\ud800' + 'x' * 8_000_000)
 worker.HANDLERS['bad'] = bad
 worker.HANDLERS['deaf'] = lambda run: time.sleep(run.job['args'][0])
@@ -117,6 +125,8 @@ describe('the Python worker, written from docs/reference/control-protocol.md', (
           attempt: 1,
           error: { type: 'ResultError', retryable: false },
         })
+      // Another thread of the handler's may go on changing what it has returned.
+      expect(await run('Fickle(a=1)', 'completed')).toMatchObject({ result: { asked: 1 } })
       for (const good of ['2**53 - 1', '[None, True, {"a": 1.5}]', "eval('['*31 + ']'*31)"])
         await run(good, 'completed')
     })
@@ -129,6 +139,7 @@ describe('the Python worker, written from docs/reference/control-protocol.md', (
         exit: { type: 'SystemExit', message: 'bye' },
         cancelled: { type: 'CancelledError', message: 'failed' },
         interrupt: { type: 'KeyboardInterrupt' },
+        spoil: { type: 'ValueError', message: 'spoilt' },
         mute: { type: 'Mute', message: 'its text cannot be made: ValueError' },
         long: { type: 'ValueError', message: `?${'x'.repeat(9_999)}` },
       }
