@@ -30,6 +30,24 @@ async function fetched(over: object = {}): Promise<Job[]> {
 const failed = (job: Job, error: object = {}) =>
   worker('nack', { job_id: job.id, error: { code: 'handler_error', message: 'm', ...error } })
 
+describe('InMemoryTransport with concurrency keys', () => {
+  test('hands out no more jobs of a key than its limit, and others at once', async () => {
+    const enqueue = (n: number, concurrency?: { key?: string; limit: number }) =>
+      client.enqueue('a', [n], concurrency ? { concurrency } : {})
+    for (const n of [1, 2, 3]) await enqueue(n, { key: 'k', limit: 2 })
+    for (const n of [4, 5]) await enqueue(n, { limit: 1 })
+    await enqueue(6)
+    const argsOf = (jobs: Job[]) => jobs.map(({ args }) => args[0])
+    const jobs = await fetched({ count: 10 })
+    expect(argsOf(jobs)).toEqual([1, 2, 4, 6])
+    expect(await fetched({ count: 10 })).toEqual([])
+    await worker('ack', { job_id: jobs[0]?.id })
+    expect(argsOf(await fetched({ count: 10 }))).toEqual([3])
+    await failed(jobs[2] as Job)
+    expect(argsOf(await fetched({ count: 10 }))).toEqual([5])
+  })
+})
+
 describe('InMemoryTransport as a server that takes many reports at once', () => {
   test('answers each item as its own request', async () => {
     for (let i = 0; i < 4; i++) await client.enqueue('a')

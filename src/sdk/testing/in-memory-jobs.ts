@@ -118,7 +118,7 @@ export class InMemoryJobs {
         .filter(({ job }) => job.queue === queue)
         .sort((a, b) => (b.job.priority ?? 0) - (a.job.priority ?? 0)),
     )
-    return found.slice(0, Number(count)).map((entry) => {
+    return this.#withPlaces(found, Number(count)).map((entry) => {
       const { job } = entry
       const own = job.visibility_timeout_ms
       entry.leaseMs = milliseconds(asked) ?? milliseconds(own) ?? LEASE_MS
@@ -130,6 +130,27 @@ export class InMemoryJobs {
       else delete job.worker_id
       return job
     })
+  }
+
+  /** The first jobs whose concurrency keys have a place for them. */
+  #withPlaces(found: readonly Entry[], count: number): Entry[] {
+    const active = new Map<string, number>()
+    for (const { job } of this.#entries.values()) {
+      const { key } = concurrencyOf(job) ?? {}
+      if (key !== undefined && job.state === 'active') active.set(key, (active.get(key) ?? 0) + 1)
+    }
+    const taken: Entry[] = []
+    for (const entry of found) {
+      if (taken.length >= count) break
+      const { key, limit } = concurrencyOf(entry.job) ?? {}
+      if (key !== undefined && limit !== undefined) {
+        const now = active.get(key) ?? 0
+        if (now >= limit) continue
+        active.set(key, now + 1)
+      }
+      taken.push(entry)
+    }
+    return taken
   }
 
   ack(body: Body): Job {
@@ -316,6 +337,15 @@ function waitsAgain(job: Job, state: 'available' | 'retryable'): Job {
   delete job.started_at
   delete job.worker_id
   return job
+}
+
+/** At most `limit` jobs with this key are active at once; undefined: any number. */
+function concurrencyOf(job: Job): { key: string; limit: number } | undefined {
+  const policy = job['concurrency']
+  if (!isRecord(policy) || typeof policy['limit'] !== 'number') return undefined
+  const { key, limit } = policy
+  const own = typeof key === 'string' ? key : `queue:${job.queue}:type:${job.type}`
+  return { key: own, limit }
 }
 
 function retryOf(job: Job): Body {

@@ -16,8 +16,8 @@ type Answer = readonly [status: number, body: object]
  * does not check what a server checks besides: names of queues, numbers out of range, policies, `meta`.
  *
  * It has no workflows, cron, schemas, pausing, events, histories or actions on many jobs (`OJSUnsupportedError`).
- * Its list of jobs knows the filters `state`, `queue`, `type` and `id`. `unique` and a relative `expires_at`
- * have no effect. Retry intervals are only understood in milliseconds.
+ * Its list of jobs knows the filters `state`, `queue`, `type` and `id`. Jobs with `concurrency` are held
+ * back as on a server, but do not say so (`held_by`). `unique` and a relative `expires_at` have no effect. Retry intervals are only understood in milliseconds.
  */
 export class InMemoryTransport implements Transport {
   readonly #jobs = new InMemoryJobs({ now: () => Date.now() + this.#ahead, newId: newJobId })
