@@ -32,8 +32,8 @@ export class OperationRunner {
     for (const id of this.#ahead.keys()) if (!ids.has(id)) this.#ahead.delete(id)
   }
 
-  /** One page. Returns false when the operation has ended. */
-  async page(operation: BulkOperation): Promise<boolean> {
+  /** One page. `acted`: how many jobs it met. */
+  async page(operation: BulkOperation): Promise<{ acted: number; isOver: boolean }> {
     const { ledger } = this.#deps
     const { id, place, cause } = operation
     const ahead = await this.#next(operation)
@@ -42,14 +42,14 @@ export class OperationRunner {
     const next = isLast ? ahead.next : (found.at(-1)?.place ?? null)
     const terms = { ...actTerms(this.#deps, { requestId: '' }), cause }
     const done = await ledger.bulk.advance(id, { from: place, found, next }, terms)
-    if (done === null) return false
+    if (done === null) return { acted: 0, isOver: true }
     const { acted, operation: now } = done
     followMany(this.#deps, operation.action, acted, cause.requestId)
     const rest = ahead.found.slice(acted.length)
     this.#ahead.set(id, { place: now.place, found: rest, next: ahead.next })
-    if (now.state === 'running') return true
-    this.#end(now)
-    return false
+    const isOver = now.state !== 'running'
+    if (isOver) this.#end(now)
+    return { acted: acted.length, isOver }
   }
 
   async #next({ id, place, filter }: BulkOperation): Promise<Ahead> {

@@ -1,0 +1,85 @@
+import { beforeEach, expect, it, vi } from 'vitest'
+import { ANY_JOB } from '../../src/job/search/filter.ts'
+import type { JobAction } from '../../src/job/steer.ts'
+import type { Deps } from '../../src/operations/deps.ts'
+import { BulkSignals } from '../../src/operations/steer/signals.ts'
+import { bulkOperations } from '../../src/services/bulk.ts'
+import { died, NOW, pushed } from '../ledger/harness.ts'
+import { ledgerOfTest } from '../ledger/sqlite/harness.ts'
+import { onToldBroker } from '../operations/job-messages/told-broker.ts'
+import { runningUntil } from './running.ts'
+
+const JOBS = 600
+/** Less than the jobs, so that the operation has to wait. */
+const MAX_OWED = 200
+/** Of an operation. */
+const PAGE = 250
+
+const harness = ledgerOfTest()
+let deps: Deps
+let events: ReturnType<typeof onToldBroker>['events']
+beforeEach(() => {
+  const told = onToldBroker(harness, {})
+  deps = { ...told.deps, bulk: new BulkSignals() }
+  events = told.events
+})
+
+const counts = () => harness.ledger.known.counts('q')
+
+async function begun(action: JobAction, state: 'cancelled' | 'discarded'): Promise<string> {
+  const id = deps.newId()
+  const steering = { action, states: [state], deadLettersOnly: false, sparesRetried: false }
+  await harness.ledger.bulk.begin({
+    ...{ id, action, asked: '{}', filter: { ...ANY_JOB, states: [state] }, limit: null },
+    ...{ steering: { ...steering, scope: null }, expected: { count: 0, isBound: true } },
+    ...{ cause: { requestId: 'req_1' }, createdAt: NOW },
+  })
+  return id
+}
+
+async function cancelled(): Promise<void> {
+  const due = { state: 'scheduled', dueAt: NOW + 1e9 } as const
+  const one = async () => (await pushed(harness.ledger, { queue: 'q', start: due })).id
+  const ids = await Promise.all(Array.from({ length: JOBS }, one))
+  await Promise.all(ids.map((id) => harness.ledger.cancel(id, NOW)))
+  await confirmAll()
+}
+
+/** What the relay does. */
+async function confirmAll(): Promise<number> {
+  const owed = await harness.ledger.read.outboxPage(0, JOBS)
+  for (const { outbox } of owed) harness.ledger.confirmed(outbox)
+  await harness.ledger.handOver([])
+  return owed.length
+}
+
+it('an operation waits while the relay is behind, and goes on when it has caught up', async () => {
+  await cancelled()
+  const id = await begun('retry', 'cancelled')
+  const counted = vi.spyOn(harness.ledger.read, 'owedMessages')
+  const behind = () => counted.mock.settledResults.filter(({ value }) => value === MAX_OWED)
+  let most = 0
+  let times = 0
+  await runningUntil(bulkOperations(deps, MAX_OWED), async () => {
+    // Asked again and again: it does not go on by itself.
+    if (behind().length > times + 3) {
+      most = Math.max(most, await confirmAll())
+      times = behind().length
+    }
+    expect(counts().available).toBe(JOBS)
+  })
+  expect(most).toBeGreaterThanOrEqual(MAX_OWED)
+  expect(most).toBeLessThan(MAX_OWED + PAGE)
+  expect(await harness.ledger.bulk.find(id)).toMatchObject({ state: 'completed', succeeded: JOBS })
+  expect(events.filter(({ type }) => type === 'bulk.retry.completed')).toHaveLength(1)
+})
+
+it('a deletion waits for nobody: it owes no messages', async () => {
+  await cancelled()
+  for (let i = 0; i < 3; i++) await died(harness.ledger, { queue: 'q' })
+  await pushed(harness.ledger, { queue: 'q' })
+  const id = await begun('delete', 'cancelled')
+  await runningUntil(bulkOperations(deps, 1), () => expect(counts().cancelled).toBe(0))
+  expect(counts()).toMatchObject({ discarded: 3, available: 1 })
+  expect(await harness.ledger.bulk.find(id)).toMatchObject({ state: 'completed', succeeded: JOBS })
+})
