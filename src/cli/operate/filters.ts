@@ -14,6 +14,7 @@ export interface FilterOptions {
   errorCode?: string
   errorType?: string
   priority?: number
+  held?: boolean
   since?: string
   until?: string
   enqueuedSince?: string
@@ -38,6 +39,7 @@ export function withFilters(command: Command): Command {
     .option('--error-code <code>', 'the code of its last error')
     .option('--error-type <type>', 'the type of its last error')
     .option('--priority <number>', 'its priority', integer)
+    .option('--held', 'held back by its concurrency key')
     .option('--since <time>', `created from then on: ${AGO}`)
     .option('--until <time>', `created before: ${AGO}`)
     .option('--enqueued-since <time>', 'put into its queue from then on')
@@ -51,10 +53,10 @@ export function withFilters(command: Command): Command {
 /** The filter that the options mean; without members if none was given. */
 export function filterOf(options: FilterOptions): JobFilter {
   const { worker: workerId, workflow: workflowId, state } = options
-  const { queue, type, tag, cron, errorCode, errorType, priority, meta, args } = options
+  const { queue, type, tag, cron, errorCode, errorType, priority, held, meta, args } = options
   const { since, until, enqueuedSince, enqueuedUntil, endedSince, endedUntil } = options
   const times = { since, until, enqueuedSince, enqueuedUntil, endedSince, endedUntil }
-  const others = { queue, type, tag, cron, errorCode, errorType, priority, meta, args }
+  const others = { queue, type, tag, cron, errorCode, errorType, priority, held, meta, args }
   // The server knows which states there are.
   return present({ ...others, ...times, workerId, workflowId, state: state as JobState })
 }

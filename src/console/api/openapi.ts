@@ -101,6 +101,7 @@ export interface Operations {
       cron?: string
       workflow_id?: string
       priority?: number
+      held?: boolean
       worker_id?: string
       enqueued_since?: string
       enqueued_until?: string
@@ -193,6 +194,7 @@ export interface Operations {
       cron?: string
       workflow_id?: string
       priority?: number
+      held?: boolean
       worker_id?: string
       enqueued_since?: string
       enqueued_until?: string
@@ -567,6 +569,7 @@ export interface Operations {
       cron?: string
       workflow_id?: string
       priority?: number
+      held?: boolean
       worker_id?: string
       enqueued_since?: string
       enqueued_until?: string
@@ -688,6 +691,7 @@ export interface Operations {
       cron?: string
       workflow_id?: string
       priority?: number
+      held?: boolean
       worker_id?: string
       enqueued_since?: string
       enqueued_until?: string

@@ -13,6 +13,7 @@ export const KEYS: Readonly<Record<string, string>> = {
   workflow: 'workflow_id',
   cron: 'cron',
   priority: 'priority',
+  held: 'held',
   id: 'id',
   args: 'args',
   since: 'since',

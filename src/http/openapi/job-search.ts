@@ -14,6 +14,7 @@ import {
 } from './members.ts'
 import {
   ANY,
+  BOOLEAN,
   entity,
   INSTANT,
   INTEGER,
@@ -44,6 +45,7 @@ export const FILTERS = {
   cron: told('The cron entry that made it.'),
   workflow_id: told('The workflow that made it.'),
   priority: told('Its priority.', INTEGER),
+  held: told('Whether its concurrency key holds it back.', BOOLEAN),
   worker_id: told('The worker that runs it or ran it last.'),
   enqueued_since: told(`Put into its queue from then on. ${AGO}`),
   enqueued_until: told(`Put into its queue before. ${AGO}`),

@@ -1,4 +1,5 @@
 /** Which jobs are meant: a filter as a value, and how a job is compared with it. */
+import { isHeldByKey } from '../concurrency.ts'
 import type { JobRow, JobState, RowState } from '../job.ts'
 import { jsonOrNull, membersOf } from '../values/json-value.ts'
 import { contains, needleOf } from './contains.ts'
@@ -45,6 +46,8 @@ export interface JobFilter {
   priority: number | null
   /** Only dead letters. */
   isDeadLetter: boolean
+  /** Whether its concurrency key holds the job back; null: either. Absent in operations of earlier builds. */
+  isHeld?: boolean | null
   /** The code of the job's last error. */
   errorCode: string | null
   created: Span
@@ -66,6 +69,7 @@ export const ANY_JOB: JobFilter = {
   cron: null,
   priority: null,
   isDeadLetter: false,
+  isHeld: null,
   errorCode: null,
   created: ALWAYS,
   enqueued: ALWAYS,
@@ -82,6 +86,7 @@ export interface SearchedJob {
   workerId: string | null
   priority: number
   isDeadLetter: boolean | number
+  holder: string | null
   createdAt: number
   enqueuedAt: number
   /** When it was completed, cancelled or discarded. */
@@ -104,7 +109,7 @@ function isOfType(types: readonly TypePattern[], type: string): boolean {
 
 /** Whether the short columns of the job meet the filter. */
 export function meets(filter: JobFilter, job: SearchedJob): boolean {
-  const { ids, states, queues, types, workerId, priority, isDeadLetter } = filter
+  const { ids, states, queues, types, workerId, priority, isDeadLetter, isHeld } = filter
   return (
     isAmong(states, job.state) &&
     isAmong(queues, job.queue) &&
@@ -113,6 +118,7 @@ export function meets(filter: JobFilter, job: SearchedJob): boolean {
     (workerId === null || workerId === job.workerId) &&
     (priority === null || priority === job.priority) &&
     (!isDeadLetter || Boolean(job.isDeadLetter)) &&
+    (isHeld == null || isHeld === isHeldByKey(job)) &&
     isIn(filter.created, job.createdAt) &&
     isIn(filter.enqueued, job.enqueuedAt) &&
     isIn(filter.ended, job.endedAt)

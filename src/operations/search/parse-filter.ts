@@ -32,6 +32,7 @@ const READERS: Record<string, (given: Given, filter: JobFilter) => Part> = {
   error_type: (given, { text }) => ({ text: { ...text, errorType: textOf(given) } }),
   error_pattern: (given, { text }) => ({ text: { ...text, errorPattern: textOf(given) } }),
   priority: (given) => ({ priority: integerOf(given) }),
+  held: (given) => ({ isHeld: booleanOf(given) }),
   tag: (given, { text }) => ({ text: { ...text, tags: listOf(given) } }),
   args: (given, { text }) => ({ text: { ...text, args: argsOf(given) } }),
   since: (given, { created }) => ({ created: { ...created, from: instantOf(given) } }),
@@ -150,6 +151,13 @@ function integerOf({ value, field }: Given): number {
   const number = typeof one === 'string' && /^-?\d{1,9}$/.test(one) ? Number(one) : one
   if (Number.isInteger(number)) return number as number
   throw wrong(field, 'must be an integer')
+}
+
+function booleanOf({ value, field }: Given): boolean {
+  const one = Array.isArray(value) && value.length === 1 ? (value[0] as unknown) : value
+  if (one === true || one === 'true') return true
+  if (one === false || one === 'false') return false
+  throw wrong(field, 'must be true or false')
 }
 
 function textOf({ value, field }: Given): string {

@@ -22,6 +22,8 @@ export interface JobFilter {
   errorCode?: string | undefined
   errorType?: string | undefined
   priority?: number | undefined
+  /** Whether its concurrency key holds it back. */
+  held?: boolean | undefined
   /** Created from then on, and before. */
   since?: When | undefined
   until?: When | undefined
@@ -38,6 +40,7 @@ const WIRE_NAMES: Readonly<Record<keyof JobFilter, string>> = {
   ...{ id: 'id', state: 'state', queue: 'queue', type: 'type', tag: 'tag' },
   ...{ workerId: 'worker_id', workflowId: 'workflow_id', cron: 'cron' },
   ...{ errorCode: 'error_code', errorType: 'error_type', priority: 'priority' },
+  held: 'held',
   ...{ since: 'since', until: 'until', args: 'args', meta: 'meta' },
   ...{ enqueuedSince: 'enqueued_since', enqueuedUntil: 'enqueued_until' },
   ...{ endedSince: 'ended_since', endedUntil: 'ended_until' },

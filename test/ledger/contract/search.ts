@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
+import { isHeldByKey } from '../../../src/job/concurrency.ts'
 import type { JobRow } from '../../../src/job/job.ts'
 import { ANY_JOB, type JobFilter } from '../../../src/job/search/filter.ts'
 import type { JobOrder, Place, SearchPage } from '../../../src/ledger/search.ts'
@@ -98,6 +99,12 @@ const MEANINGS: [string, Partial<JobFilter>, (job: JobRow) => boolean][] = [
     { text: texts({ errorType: 'T2' }) },
     ({ error }) => error?.includes('"T2"') ?? false,
   ],
+  ['jobs held back', { isHeld: true }, isHeldByKey],
+  [
+    'jobs not held back, and a state',
+    { isHeld: false, states: ['available'], queues: ['c'] },
+    (job) => job.state === 'available' && job.queue === 'c' && !isHeldByKey(job),
+  ],
   [
     'a tag',
     { text: texts({ tags: ['urgent'] }) },
@@ -141,7 +148,12 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
     const tags = [...(i % 6 === 0 ? ['urgent'] : []), ...(i % 4 === 0 ? ['eu'] : [])]
     const job = newJob({
       ...{ queue, type, priority: i % 3, createdAt: NOW + Math.floor(i / 2), envelope },
-      ...(tags.length > 0 && { carry: { tags } }),
+      ...((tags.length > 0 || i % 9 === 5) && {
+        carry: {
+          ...(tags.length > 0 && { tags }),
+          ...(i % 9 === 5 && { concurrency: { key: 'k', limit: 1 } }),
+        },
+      }),
       ...(i % 11 === 0 && { start: { state: 'scheduled', dueAt: NOW + 1_000 - i } as const }),
       ...(i % 13 === 1 && { start: { state: 'pending', dueAt: null } as const }),
     })

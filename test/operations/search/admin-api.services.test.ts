@@ -143,6 +143,7 @@ describe('the Admin API', () => {
       ['since=yesterday', 'since'],
       ['since=1h&until=2h', 'since'],
       ['args={', 'args'],
+      ['held=maybe', 'held'],
       ['sort=size', 'sort'],
       ['order=up', 'order'],
       ['include=result', 'include'],

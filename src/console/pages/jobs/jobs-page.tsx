@@ -129,6 +129,7 @@ function useKnown({ jobs }: LiveJobs): Record<string, readonly string[]> {
     ]
     return {
       state: STATES,
+      held: ['true', 'false'],
       queue: (queues.data?.items ?? []).map(({ name }) => name),
       type: seen(some.map(({ type }) => type)),
       error: seen(some.map(({ error }) => error?.code)),

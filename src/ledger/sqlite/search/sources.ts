@@ -113,11 +113,12 @@ export function hasOwnIndex({ ids, workflowId, cron, errorCode }: JobFilter): bo
 
 /** Whether a job in the ranges of `jobs_search` may yet fail the filter. */
 export function needsRow(filter: JobFilter): boolean {
-  const { workerId, priority, isDeadLetter, enqueued, ended, text } = filter
+  const { workerId, priority, isDeadLetter, isHeld, enqueued, ended, text } = filter
   return (
     hasOwnIndex(filter) ||
     priority !== null ||
     isDeadLetter ||
+    isHeld != null ||
     workerId !== null ||
     !isOpen(enqueued) ||
     !isOpen(ended) ||
@@ -175,6 +176,7 @@ export function* rangesOf(
   add: (range: SearchRange) => void,
 ): Generator<void, boolean> {
   const { counter, queues: known } = store
+  const { isHeld } = filter
   const queues = filter.queues.length > 0 ? filter.queues : known.all().map(({ name }) => name)
   const states = [...statesOf(filter.states)]
   const wanted = isOpen(filter.ended) ? states : states.filter((state) => ENDED.includes(state))
@@ -183,6 +185,7 @@ export function* rangesOf(
     const counts = counter.of(queue)
     for (const state of wanted) {
       if (counts[state] === 0) continue
+      if (isHeld && (state !== 'available' || counter.held(queue) === 0)) continue
       for (const type of typesIn(store, queue, state, filter.types)) {
         if (count >= MAX_RANGES) return true
         for (const isLate of ON_TIME_AND_LATE) add([queue, state, type, isLate])

@@ -22,6 +22,7 @@ export interface CheckedRow {
   endedAt: number | null
   priority: number
   isDeadLetter: Flag
+  holder: string | null
   dueAt: number | null
   startedAt: number | null
   carry: string | null
@@ -46,7 +47,7 @@ export type Texts = [withCarry: Flag, withError: Flag, withEnvelope: Flag]
 
 const CHECKED_COLUMNS = `seq, id, state, queue, type, worker_id AS workerId, created_at AS createdAt,
          enqueued_at AS enqueuedAt, ended_at AS endedAt, priority, due_at AS dueAt,
-         dead_letter AS isDeadLetter, started_at AS startedAt, iif(?10, carry, NULL) AS carry,
+         dead_letter AS isDeadLetter, holder, started_at AS startedAt, iif(?10, carry, NULL) AS carry,
          iif(?11, error, NULL) AS error, iif(?12, envelope, NULL) AS envelope`
 
 type FoundRow = {
