@@ -1252,6 +1252,7 @@ export interface Operations {
       cron?: string
       workflow_id?: string
       priority?: number
+      held?: boolean
       worker_id?: string
       enqueued_since?: string
       enqueued_until?: string

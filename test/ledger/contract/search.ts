@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { isHeldByKey } from '../../../src/job/concurrency.ts'
-import type { JobRow } from '../../../src/job/job.ts'
+import type { Carry, JobRow } from '../../../src/job/job.ts'
 import { ANY_JOB, type JobFilter } from '../../../src/job/search/filter.ts'
 import type { JobOrder, Place, SearchPage } from '../../../src/ledger/search.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
@@ -99,6 +99,11 @@ const MEANINGS: [string, Partial<JobFilter>, (job: JobRow) => boolean][] = [
     { text: texts({ errorType: 'T2' }) },
     ({ error }) => error?.includes('"T2"') ?? false,
   ],
+  [
+    'a priority',
+    { priority: 2, queues: ['a', 'c'] },
+    (job) => job.priority === 2 && job.queue !== 'b',
+  ],
   ['jobs held back', { isHeld: true }, isHeldByKey],
   [
     'jobs not held back, and a state',
@@ -132,6 +137,14 @@ const MEANINGS: [string, Partial<JobFilter>, (job: JobRow) => boolean][] = [
   ],
 ]
 
+function carryOf(i: number): Carry | null {
+  const tags = [...(i % 6 === 0 ? ['urgent'] : []), ...(i % 4 === 0 ? ['eu'] : [])]
+  const carry: Carry = {}
+  if (tags.length > 0) carry.tags = tags
+  if (i % 9 === 5) carry.concurrency = { key: 'k', limit: 1 }
+  return Object.keys(carry).length > 0 ? carry : null
+}
+
 /** Finding jobs. */
 export function searchContract({ harness, ledger, row, plant }: UnderTest): void {
   const ids: string[] = []
@@ -145,15 +158,9 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
       i % 10 === 0
         ? `{ "args" : [ { "to" : "\\u0061da" } ,7], "meta": { "tenant": "3" , "x":"tenant"} }`
         : JSON.stringify({ args: [{ to, n: i }, ...(i % 4 ? [] : [7])], meta: { tenant: i % 5 } })
-    const tags = [...(i % 6 === 0 ? ['urgent'] : []), ...(i % 4 === 0 ? ['eu'] : [])]
     const job = newJob({
       ...{ queue, type, priority: i % 3, createdAt: NOW + Math.floor(i / 2), envelope },
-      ...((tags.length > 0 || i % 9 === 5) && {
-        carry: {
-          ...(tags.length > 0 && { tags }),
-          ...(i % 9 === 5 && { concurrency: { key: 'k', limit: 1 } }),
-        },
-      }),
+      carry: carryOf(i),
       ...(i % 11 === 0 && { start: { state: 'scheduled', dueAt: NOW + 1_000 - i } as const }),
       ...(i % 13 === 1 && { start: { state: 'pending', dueAt: null } as const }),
     })
