@@ -153,9 +153,9 @@ async function measureSearches() {
     const filter = { ...ANY_JOB, ...given }
     for (let i = 0; given !== null && i < SEARCHES; i++) {
       const start = performance.now()
-      const found = await ledger.search.page(filter, /** @type {any} */ ({ ...PAGE, ...page }))
+      const found = await ledger.read.search.page(filter, /** @type {any} */ ({ ...PAGE, ...page }))
       const middle = performance.now()
-      await ledger.search.count(filter, 10_000)
+      await ledger.read.search.count(filter, 10_000)
       counts.push(performance.now() - middle)
       pages.push(middle - start)
       searched = found.searched
@@ -173,7 +173,7 @@ async function measureSearches() {
     )
   }
   const start = performance.now()
-  await ledger.search.oldest(
+  await ledger.read.search.oldest(
     ledger.known.queues().map(({ name }) => name),
     Date.now(),
     Date.now(),

@@ -192,7 +192,7 @@ function metricSources(
     ledger: {
       ...deps.ledger.known,
       owedMessages: deps.ledger.read.owedMessages,
-      search: deps.ledger.search,
+      search: deps.ledger.read.search,
     },
     relay,
     workers: () => deps.workers.gauges(),

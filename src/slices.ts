@@ -20,23 +20,24 @@ function runOne(): void {
 }
 
 /** Runs `work` up to its first pause, and what is left in slices. */
-export function startNow<T>(work: Generator<void, T>): T | Promise<T> {
+export function startNow<T>(work: Generator<unknown, T>): T | Promise<T> {
   const step = work.next()
-  return step.done ? step.value : inSlices(work)
+  return step.done ? step.value : inSlices(work, step.value)
 }
 
 /**
  * Runs work that may take long in slices of some 10 ms, and resolves with what it returns. Everything else runs
  * between two slices, however many such works there are. `work` pauses (`yield`) at least every few
- * milliseconds.
+ * milliseconds; where it yields a promise, it goes on when that is fulfilled.
  */
-export async function inSlices<T>(work: Generator<void, T>): Promise<T> {
-  for (;;) {
-    await nextTurn()
+export async function inSlices<T>(work: Generator<unknown, T>, first?: unknown): Promise<T> {
+  for (let pause = first; ; ) {
+    await (pause ?? nextTurn())
     const until = performance.now() + SLICE_MS
     do {
       const step = work.next()
       if (step.done) return step.value
-    } while (performance.now() < until)
+      pause = step.value
+    } while (pause === undefined && performance.now() < until)
   }
 }

@@ -72,18 +72,6 @@ export interface BulkLedger {
 
   /** Stops it if it runs; null: unknown. */
   stop(id: string, now: number): Promise<BulkOperation | null>
-
-  /** By primary key. */
-  find(id: string): Promise<BulkOperation | null>
-
-  /** Newest first. */
-  list(page: {
-    limit: number
-    offset: number
-  }): Promise<{ operations: BulkOperation[]; total: number }>
-
-  /** All that run, oldest first; by index. */
-  running(): Promise<BulkOperation[]>
 }
 
 export interface NewOperation {

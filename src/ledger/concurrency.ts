@@ -12,9 +12,6 @@ export interface ConcurrencyLedger {
   /** Whom to tell after each commit that has held jobs back or let them go. One listener. */
   onNews(listener: (news: KeyNews) => void): void
 
-  /** How many jobs of the key are active. */
-  active(key: string): Promise<number>
-
   /**
    * Looks at the lines of the keys behind `after`, and lets go whom nothing else has let go. At most `limit`
    * keys; resolves with the last of them, null after the last key. Lines are kept up to date by every

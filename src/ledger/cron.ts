@@ -27,12 +27,6 @@ export interface CronLedger {
    */
   trigger(name: string, at: number, making: Making, keyed?: Keyed): Promise<Triggered>
 
-  /** The newest runs of an entry, newest first, and how many are kept, at most `KEPT_RUNS`. */
-  runs(
-    name: string,
-    page: { limit: number; offset: number },
-  ): Promise<{ runs: CronRun[]; total: number }>
-
   /**
    * Deletes the entry and its queued ticks; its jobs stay. `entry`: as it was. Fence: it stands at no time that
    * has come (`due`).

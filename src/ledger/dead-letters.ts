@@ -20,12 +20,6 @@ export interface DeadLetterLedger {
    * `max` as of the last commit; at most `limit`, and of the oldest 2,000 only. Returns how many rows it changed.
    */
   pruneDeadLetters(queue: string, max: number, now: number, limit: number): Promise<number>
-
-  /**
-   * The numbers of the dead letters of these queues; an empty list: of all. Looks at the newest 100,000, in
-   * slices of some 10 ms.
-   */
-  deadLetterStats(queues: readonly string[]): Promise<DeadLetterStats>
 }
 
 /** What the dead letters are, by their numbers. */

@@ -1,5 +1,7 @@
 /** What this gateway knows of the ledger without asking it: committed, in memory. */
 import type { JobState } from '../job/job.ts'
+import type { Maintenance } from './maintenance.ts'
+import type { QueueSettings } from './queue-settings.ts'
 import type { Traffic } from './queues.ts'
 
 /**
@@ -17,6 +19,8 @@ export interface Known {
   readonly idle: KnownIdle
   readonly schemas: KnownSchemas
   readonly workflows: KnownWorkflows
+  readonly maintenance: KnownMaintenance
+  readonly queueSettings: KnownQueueSettings
 
   /** Every queue that was recorded and is not forgotten, oldest first. */
   queues(): readonly QueueRecord[]
@@ -102,24 +106,29 @@ export interface KnownIdle {
   isEmpty(queue: string): boolean
 }
 
-/** Both throw 503 when the ledger cannot be read. */
 export interface KnownSchemas {
   /**
    * Returns the number of the uri's registration, which is never used again, not even for a later
    * registration of the same uri. Null: not registered. Every PUSH that names a schema calls this.
    */
   registration(uri: string): number | null
-
-  /** The JSON Schema of a registered uri as JSON text; asked only where it is not compiled yet. */
-  content(uri: string): string | null
 }
 
 export interface KnownWorkflows {
-  /**
-   * Returns those of the jobs that are known to be steps of a workflow; costs one comparison while no
-   * workflow is running. May miss some: it helps to keep a write small, and decides nothing.
-   */
-  stepsAmong(jobIds: readonly string[]): ReadonlySet<string>
+  /** Runs any workflow? While none does, no job is a step whose end would begin others. */
+  isAnyRunning(): boolean
+}
+
+/** See `MaintenanceLedger`. */
+interface KnownMaintenance {
+  /** Null: there is none. From memory, as committed. Every PUSH asks this. */
+  current(): Maintenance | null
+}
+
+/** See `QueueSettingsLedger`. */
+interface KnownQueueSettings {
+  /** Null: nothing is set, also for an unknown queue. From memory, as committed. Every PUSH asks this. */
+  of(queue: string): QueueSettings | null
 }
 
 /** A condition of the ledger that an operator should look at. */

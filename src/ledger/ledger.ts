@@ -26,7 +26,6 @@ import type {
 } from './queues.ts'
 import type { Reads } from './reads.ts'
 import type { SchemaLedger } from './schemas.ts'
-import type { JobSearch } from './search.ts'
 import type { WorkflowLedger } from './workflows.ts'
 
 /**
@@ -73,7 +72,6 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly history: HistoryLedger
   readonly progress: ProgressLedger
   readonly checkpoints: CheckpointLedger
-  readonly search: JobSearch
   readonly bulk: BulkLedger
   readonly concurrency: ConcurrencyLedger
   readonly audit: AuditLedger

@@ -9,9 +9,6 @@ export interface Maintenance {
 }
 
 export interface MaintenanceLedger {
-  /** Null: there is none. From memory, as committed. Every PUSH asks this. */
-  current(): Maintenance | null
-
   /** Begins maintenance. If there is one, changes its reason and end; `startedAt` stays. */
   begin(maintenance: Maintenance): Promise<{ maintenance: Maintenance; isNew: boolean }>
 

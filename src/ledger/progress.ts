@@ -32,9 +32,6 @@ export type Saved =
   | { outcome: 'saved'; checkpoint: Checkpoint; lease: ExtendedLease | null }
 
 export interface ProgressLedger {
-  /** By primary key. Null: nothing was reported of this job. */
-  find(id: string): Promise<ProgressNote | null>
-
   /**
    * Notes what a running job says (`job/progress.ts`), saves the checkpoint that comes with it, and extends its
    * lease by the lease's own length, in one write. Fence: `active`, and the attempt, generation and worker if
@@ -52,9 +49,6 @@ export interface ProgressLedger {
  * job deletes it in the same write, unless the job becomes a dead letter; then it goes with the dead letter.
  */
 export interface CheckpointLedger {
-  /** By primary key. */
-  find(id: string): Promise<Checkpoint | null>
-
   /**
    * Replaces the checkpoint of a job, and extends its lease by the lease's own length. Fence: as `report`;
    * `waitingToo`: any job that has not ended.

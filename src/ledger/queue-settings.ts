@@ -17,9 +17,6 @@ export interface QueueSettings {
 }
 
 export interface QueueSettingsLedger {
-  /** Null: nothing is set, also for an unknown queue. From memory, as committed. Every PUSH asks this. */
-  of(queue: string): QueueSettings | null
-
   /** Records the queue if it is unknown. Fence: not draining; else `since` stays. */
   drain(queue: string, now: number): Promise<{ since: number; isNew: boolean }>
 

@@ -1,13 +1,17 @@
 /** Reads of the ledger's rows: committed, and asked of the ledger itself. */
 import type { CronEntry, CronStanding } from '../job/cron/entry.ts'
-import type { JobRow, JobStanding, OwedMessage } from '../job/job.ts'
+import type { Checkpoint, JobRow, JobStanding, OwedMessage } from '../job/job.ts'
+import type { ProgressNote } from '../job/progress.ts'
 import type { WorkflowHead, WorkflowRow } from '../job/workflow/row.ts'
-import type { DueEntry } from './cron.ts'
+import type { BulkOperation } from './bulk.ts'
+import type { CronRun, DueEntry } from './cron.ts'
+import type { DeadLetterStats } from './dead-letters.ts'
 import type { JobHistory } from './history.ts'
 import type { Remembered } from './idempotency.ts'
 import type { CancelledMessage } from './native.ts'
 import type { EnqueuedSpan, TrafficPoint, TrafficQuery } from './queues.ts'
 import type { SchemaRecord, SchemaSummary } from './schemas.ts'
+import type { JobSearch } from './search.ts'
 import type { WorkflowQuery } from './workflows.ts'
 
 /**
@@ -31,6 +35,11 @@ export interface Reads {
   readonly epochs: EpochReads
   readonly history: HistoryReads
   readonly traffic: TrafficReads
+  readonly search: JobSearch
+  readonly bulk: BulkReads
+  readonly progress: ProgressReads
+  readonly checkpoints: CheckpointReads
+  readonly concurrency: ConcurrencyReads
 
   /** Cheap. */
   size(): Promise<LedgerSize>
@@ -89,6 +98,12 @@ export interface Reads {
    * bound to it (`broker/monitoring/queue-identity.ts`). Null: the queue has none.
    */
   queueIdentity(name: string): Promise<string | null>
+
+  /**
+   * The numbers of the dead letters of these queues; an empty list: of all. Looks at the newest 100,000, in
+   * slices of some 10 ms.
+   */
+  deadLetterStats(queues: readonly string[]): Promise<DeadLetterStats>
 }
 
 /** The recurring jobs. */
@@ -112,9 +127,18 @@ export interface CronReads {
    * on; by index. Fewer than `limit` if they are large; none: there are no more.
    */
   releasable(after: string, limit: number): Promise<CronEntry[]>
+
+  /** The newest runs of an entry, newest first, and how many are kept, at most `KEPT_RUNS`. */
+  runs(
+    name: string,
+    page: { limit: number; offset: number },
+  ): Promise<{ runs: CronRun[]; total: number }>
 }
 
 export interface SchemaReads {
+  /** The JSON Schema of a registration (`KnownSchemas`) as JSON text. Null: it was deleted. */
+  content(registration: number): Promise<string | null>
+
   find(uri: string): Promise<SchemaRecord | null>
 
   /** One page, oldest first. */
@@ -163,4 +187,37 @@ export interface TrafficReads {
    * very many queues are used, the oldest are dropped before their time.
    */
   history(query: TrafficQuery): Promise<TrafficPoint[]>
+}
+
+/** See `BulkLedger`. */
+interface BulkReads {
+  /** By primary key. */
+  find(id: string): Promise<BulkOperation | null>
+
+  /** Newest first. */
+  list(page: {
+    limit: number
+    offset: number
+  }): Promise<{ operations: BulkOperation[]; total: number }>
+
+  /** All that run, oldest first; by index. */
+  running(): Promise<BulkOperation[]>
+}
+
+/** See `ProgressLedger`. */
+export interface ProgressReads {
+  /** By primary key. Null: nothing was reported of this job. */
+  find(id: string): Promise<ProgressNote | null>
+}
+
+/** See `CheckpointLedger`. */
+export interface CheckpointReads {
+  /** By primary key. */
+  find(id: string): Promise<Checkpoint | null>
+}
+
+/** See `ConcurrencyLedger`. */
+interface ConcurrencyReads {
+  /** How many jobs of the key are active. */
+  active(key: string): Promise<number>
 }

@@ -15,7 +15,7 @@ export interface Info {
 export async function info(deps: Pick<Deps, 'ledger'>, id: string): Promise<Info> {
   const job = await visibleJob(deps, id)
   if (job === null) throw notFound('job', id)
-  return { job, progress: shownProgress(job, await deps.ledger.progress.find(id)) }
+  return { job, progress: shownProgress(job, await deps.ledger.read.progress.find(id)) }
 }
 
 /**
@@ -34,7 +34,7 @@ export async function infoInOrder(
   const { job } = found
   const isInScope = deps.settings.controlScope === 'any' || job.queue === queue
   if (!isInScope) throw notFound('job', id)
-  const checkpoint = await deps.ledger.checkpoints.find(id)
+  const checkpoint = await deps.ledger.read.checkpoints.find(id)
   if (checkpoint !== null) job.checkpoint = checkpoint
   return found
 }

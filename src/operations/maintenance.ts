@@ -13,7 +13,7 @@ const MAX_WAIT_S = 3_600
 
 /** Null: there is none. */
 export function currentMaintenance({ ledger }: Pick<Deps, 'ledger'>): Maintenance | null {
-  return ledger.maintenance.current()
+  return ledger.known.maintenance.current()
 }
 
 export function isInMaintenance(deps: Pick<Deps, 'ledger'>): boolean {
@@ -22,7 +22,7 @@ export function isInMaintenance(deps: Pick<Deps, 'ledger'>): boolean {
 
 /** Throws 503 with `Retry-After` during maintenance. On the hot path. */
 export function requireNoMaintenance(deps: Pick<Deps, 'ledger' | 'clock'>): void {
-  const maintenance = deps.ledger.maintenance.current()
+  const maintenance = deps.ledger.known.maintenance.current()
   if (maintenance !== null) throw refusal(maintenance, deps.clock.wall())
 }
 
@@ -89,7 +89,7 @@ export function maintenanceWarnings({
   ledger,
   clock,
 }: Pick<Deps, 'ledger' | 'clock'>): BrokerWarning[] {
-  const maintenance = ledger.maintenance.current()
+  const maintenance = ledger.known.maintenance.current()
   if (maintenance === null) return []
   const { startedAt, endsAt, reason } = maintenance
   const since = timestamp(startedAt)

@@ -50,7 +50,7 @@ export function bulkOperations(deps: Deps, maxOwed = MAX_OWED): Loop {
     logger: deps.logger,
     runOnce: async (isStopped) => {
       let isMore = false
-      const running = await deps.ledger.bulk.running()
+      const running = await deps.ledger.read.bulk.running()
       runner.keepOnly(running)
       for (const operation of running) {
         if (isStopped()) return false

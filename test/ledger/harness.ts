@@ -252,13 +252,13 @@ export async function deleteDeadLetter(
 
 /** A page of the dead letters of one queue (null: of all), the newest first, with the texts of each. */
 export async function deadLetters(
-  { search }: Pick<Ledger, 'search'>,
+  { read }: Pick<Ledger, 'read'>,
   queue: string | null,
   { limit = 10, offset = 0 } = {},
 ): Promise<JobRow[]> {
   const filter = { ...ANY_JOB, isDeadLetter: true, queues: queue === null ? [] : [queue] }
   const list = { order: 'discarded_at', isAscending: false, after: null, isWhole: true } as const
-  const { jobs } = await search.page(filter, { ...list, limit, offset })
+  const { jobs } = await read.search.page(filter, { ...list, limit, offset })
   return jobs.flatMap(({ whole }) => (whole === null ? [] : [whole]))
 }
 

@@ -59,6 +59,7 @@ import { SqliteConcurrency } from './keyed/concurrency.ts'
 import { claimNative } from './keyed/native-claims.ts'
 import { SqliteSearch } from './search/search.ts'
 import type { Database } from './sql/driver.ts'
+import { prepareSchemas } from './sql/schemas.ts'
 import { prepareStatements } from './sql/statements.ts'
 import { prepareWorkflows } from './sql/workflow.ts'
 import { SqliteAudit } from './state/audit.ts'
@@ -68,6 +69,7 @@ import { SqliteLostQueues } from './state/lost-queues.ts'
 import { SqliteMaintenance } from './state/maintenance.ts'
 import { SqliteCheckpoints, SqliteProgress } from './state/progress.ts'
 import { SqliteQueueSettings } from './state/queue-settings.ts'
+import { SchemaRegistrations } from './state/schemas.ts'
 import type { Recount } from './state/state-counter.ts'
 import { openStore, type Store } from './state/store.ts'
 import { SqliteUnwrittenQueues } from './state/unwritten-queues.ts'
@@ -130,16 +132,17 @@ export class SqliteLedger implements Ledger {
       jobsPerMove,
     )
     this.#store = store
+    const registrations = new SchemaRegistrations(prepareSchemas(db))
     this.#access = new Access({
       db,
-      committedStates,
+      committedStates: [...committedStates, registrations],
       probe: () => void statements.probe.run(),
       logger,
     })
     const access = this.#access
     const lost = new SqliteLostQueues(statements, access)
     const parts: Parts = {
-      schemas: new SqliteSchemas(access, db, statements),
+      schemas: new SqliteSchemas(access, statements, registrations),
       cron: new SqliteCron(store, access),
       pauses: new SqlitePauses(store, access),
       maintenance: new SqliteMaintenance(statements, store.maintenance, access),
@@ -213,10 +216,6 @@ export class SqliteLedger implements Ledger {
 
   get audit(): Ledger['audit'] {
     return this.#parts.audit
-  }
-
-  get search(): Ledger['search'] {
-    return this.#parts.search
   }
 
   get maintenance(): Ledger['maintenance'] {
@@ -343,10 +342,6 @@ export class SqliteLedger implements Ledger {
 
   purge(ids: readonly string[], terms: PurgeTerms): Promise<Purged[]> {
     return this.#access.writeMany(2 * ids.length, () => purgeJobs(this.#store, ids, terms))
-  }
-
-  deadLetterStats(queues: readonly string[]): ReturnType<Ledger['deadLetterStats']> {
-    return this.#parts.search.deadLetterStats(queues)
   }
 
   prune(cutoffs: PruneCutoffs, now: number, limit: number): Promise<number> {

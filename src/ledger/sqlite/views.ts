@@ -53,14 +53,16 @@ export interface Parts {
 
 /** Nothing is stale: all that is kept in memory changes with the commits of this process, the only ones. */
 export function knownOf(
-  { pauses, lost, unwritten, idle, schemas, workflows, confirms }: Parts,
+  parts: Parts,
   { counter, queues, retryQueues, stale, traffic }: Store,
   access: Access,
   warnings: () => LedgerWarning[],
 ): Known {
+  const { pauses, lost, unwritten, idle, schemas, workflows, confirms } = parts
+  const { maintenance, queueSettings } = parts
   return {
     staleMs: 0,
-    ...{ pauses, lost, unwritten, traffic, idle, schemas, workflows },
+    ...{ pauses, lost, unwritten, traffic, idle, schemas, workflows, maintenance, queueSettings },
     queues: () => queues.all(),
     hasQueue: (name) => queues.has(name),
     retryQueues: () => retryQueues.all(),
@@ -75,15 +77,15 @@ export function knownOf(
   }
 }
 
-export function readsOf(
-  { cron, schemas, workflows, idempotency, lostMessages, epochs, history, confirms }: Parts,
-  store: Store,
-  access: Access,
-): Reads {
+export function readsOf(parts: Parts, store: Store, access: Access): Reads {
+  const { cron, schemas, workflows, idempotency, lostMessages, epochs, history, confirms } = parts
+  const { search, bulk, progress, checkpoints, concurrency } = parts
   const { statements, tombstones, traffic } = store
   return {
     ...{ cron, schemas, workflows, idempotency, lostMessages, epochs, history, traffic },
     size: () => access.ask(() => onlyRow(statements.size.get())),
+    ...{ search, bulk, progress, checkpoints, concurrency },
+    deadLetterStats: (queues) => search.deadLetterStats(queues),
     find: (id) => access.ask(() => toJobRow(statements.find.get(id))),
     standing: (id) => access.ask(() => toStanding(statements.standing.get(id))),
     activeByWorker: (limit) => access.ask(() => activeByWorker(store, limit)),

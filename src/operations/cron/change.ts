@@ -45,7 +45,7 @@ export async function changeCron(
     // An entry that a stricter gateway would refuse now can be paused all the same.
     const definition = isSwitch(change)
       ? { ...before, isEnabled: change.own['enabled'] === true }
-      : parseDefinition(deps, changedRegistration(before, change), context)
+      : await parseDefinition(deps, changedRegistration(before, change), context)
     const { queue } = cronFacts(definition)
     if (queue !== cronFacts(before).queue) await requireUsableQueue(deps, queue)
     const entry = await replaced(deps, definition, before)
@@ -126,7 +126,7 @@ async function triggerNew(
     args: args ?? template.args,
     options: { ...template.options, meta: told },
   }
-  checkArgs(deps, own)
+  await checkArgs(deps, own)
   requireNoMaintenance(deps)
   await requireQueue(deps, cronFacts(entry).queue)
   for (let round = 0; round < ROUNDS; round++) {
@@ -166,5 +166,5 @@ export async function cronRuns(
   page: { limit: number; offset: number },
 ): Promise<{ runs: CronRun[]; total: number }> {
   await findCron(deps, name)
-  return await deps.ledger.cron.runs(name, page)
+  return await deps.ledger.read.cron.runs(name, page)
 }

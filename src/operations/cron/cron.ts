@@ -68,7 +68,7 @@ async function registerNew(
   context: RequestContext,
   { isReplacing, request }: { isReplacing: boolean; request: KeyedRequest | undefined },
 ): Promise<RegisteredCron> {
-  const definition = parseDefinition(deps, body, context)
+  const definition = await parseDefinition(deps, body, context)
   const { name, expression, timezone } = definition
   await requireUsableQueue(deps, cronFacts(definition).queue)
   const registered = await afterDue(deps, async (wall) => {
@@ -125,18 +125,18 @@ export function firstTick(
   })
 }
 
-export function parseDefinition(
+export async function parseDefinition(
   deps: Deps,
   body: unknown,
   context: RequestContext,
-): CronDefinition {
+): Promise<CronDefinition> {
   const request = parseCron(body)
   const given = toDefinition(request)
   const wall = deps.clock.wall()
   const first = firstTick(given, wall)
   try {
     const template = parsePush(given.template)
-    checkArgs(deps, template)
+    await checkArgs(deps, template)
     const definition = { ...given, template }
     const job = newCronJob(deps, definition, wall, context)
     requireTimeToRun(template, job, { wall, firstAt: first?.at ?? wall })

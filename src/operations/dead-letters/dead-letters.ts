@@ -57,5 +57,5 @@ export async function deadLetterStats(
   context: RequestContext,
 ): Promise<DeadLetterStats> {
   const queues = ownQueues(ledger, ANY_JOB, context)
-  return await ledger.deadLetterStats(queues ?? [''])
+  return await ledger.read.deadLetterStats(queues ?? [''])
 }

@@ -11,43 +11,61 @@ interface Checkable {
   args: readonly unknown[]
 }
 
+type Needs = Pick<Deps, 'ledger' | 'argsSchemas' | 'settings'>
+
 /**
  * Validates `args` against the schema that the job names, if it is registered (seed 001 §9.1, §15). A job
- * without a schema costs nothing. `fuel`: shared by all jobs of one request. Throws `OjsError` 400
+ * without a schema costs nothing, and there is nothing to wait for unless the schema is yet to be compiled: then
+ * returns a promise. `fuel`: shared by all jobs of one request. Throws or rejects with `OjsError` 400
  * `schema_validation`; 400 for an unregistered schema if `OJS_SCHEMA_STRICT=1`; 503 if the request would have
  * to compile too many schemas.
  */
 export function checkArgs(
-  deps: Pick<Deps, 'ledger' | 'argsSchemas' | 'settings'>,
+  deps: Needs,
   { schema, args }: Checkable,
-  fuel?: CostBudget,
-): void {
-  if (schema == null) return
+  fuel: CostBudget = new CostBudget(),
+): Promise<void> | undefined {
+  if (schema == null) return undefined
   const registration = deps.ledger.known.schemas.registration(schema)
   if (registration === null) {
     // The built-in schemas of OJS itself count as registered, but they do not describe args.
-    if (!deps.settings.schemaStrict || ojsSchema(schema)) return
+    if (!deps.settings.schemaStrict || ojsSchema(schema)) return undefined
     throw unknownSchema(schema)
   }
-  const violations = find(deps, { schema, args, registration }, fuel ?? new CostBudget())
+  const compiled = deps.argsSchemas.get(registration)
+  if (compiled === undefined && !fuel.mayCompile) throw stillCompiling()
+  if (compiled === undefined) return compileAndCheck(deps, { schema, args }, registration, fuel)
+  check(schema, () => compiled.violations(args, fuel))
+  return undefined
+}
+
+async function compileAndCheck(
+  deps: Needs,
+  { schema, args }: Checkable & { schema: string },
+  registration: number,
+  fuel: CostBudget,
+): Promise<void> {
+  const content = await deps.ledger.read.schemas.content(registration)
+  // It was deleted meanwhile, and perhaps registered anew.
+  if (content === null) return await checkArgs(deps, { schema, args }, fuel)
+  check(schema, () => {
+    const present = deps.argsSchemas.get(registration)
+    if (present !== undefined) return present.violations(args, fuel)
+    if (!fuel.mayCompile) throw stillCompiling()
+    const compiled = deps.argsSchemas.add(registration, content)
+    fuel.compiled(compiled.size)
+    return compiled.violations(args, fuel)
+  })
+}
+
+function check(schema: string, find: () => Violation[] | null): void {
+  const violations = found(schema, find)
   if (violations !== null) throw mismatch(schema, violations)
 }
 
-function find(
-  deps: Pick<Deps, 'ledger' | 'argsSchemas'>,
-  named: { schema: string; args: readonly unknown[]; registration: number },
-  fuel: CostBudget,
-): Violation[] | null {
-  const { schema, args, registration } = named
-  let isNew = false
+function found(schema: string, find: () => Violation[] | null): Violation[] | null {
   try {
-    const compiled = deps.argsSchemas.get(registration, () => {
-      if (!fuel.mayCompile) throw stillCompiling()
-      isNew = true
-      return contentOf(deps, schema)
-    })
-    if (isNew) fuel.compiled(compiled.size)
-    return compiled.violations(args, fuel)
+    return find()
   } catch (error) {
     if (error instanceof OjsError) throw error
     const isCostly = error instanceof CostExceeded
@@ -65,13 +83,6 @@ function find(
       },
     )
   }
-}
-
-function contentOf({ ledger }: Pick<Deps, 'ledger'>, uri: string): string {
-  const content = ledger.known.schemas.content(uri)
-  // Cannot happen: both reads are in one turn of the event loop, and a commit never comes in between.
-  if (content === null) throw new Error(`the schema ${uri} went away between two reads`)
-  return content
 }
 
 /**

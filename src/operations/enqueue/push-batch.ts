@@ -93,16 +93,17 @@ function* newJobs(
   items: readonly unknown[],
   shared: Shared,
   context: RequestContext,
-): Generator<void, NewJob[]> {
+): Generator<Promise<void> | undefined, NewJob[]> {
   const jobs: NewJob[] = []
   let text = 0
   for (const [index, item] of items.entries()) {
-    const job = newBatchJob(deps, { item, index, ...shared }, context)
+    const { job, checked } = newBatchJob(deps, { item, index, ...shared }, context)
+    if (checked !== undefined) yield checked
     jobs.push(job)
     text += job.envelope.length
     if (text < SLICE_TEXT) continue
     text = 0
-    yield
+    yield undefined
   }
   return jobs
 }
@@ -240,13 +241,16 @@ function newBatchJob(
   deps: Deps,
   asked: Shared & { item: unknown; index: number },
   context: RequestContext,
-): NewJob {
+): { job: NewJob; checked: Promise<void> | undefined } {
+  const fail = (error: unknown): never => {
+    throw error instanceof OjsError ? atIndex(error, asked.index) : error
+  }
   try {
     const request = parsePush(asked.item)
-    checkArgs(deps, request, asked.fuel)
-    return newJob(deps, request, context, asked.sorting)
+    const checked = checkArgs(deps, request, asked.fuel)?.catch(fail)
+    return { job: newJob(deps, request, context, asked.sorting), checked }
   } catch (error) {
-    throw error instanceof OjsError ? atIndex(error, asked.index) : error
+    return fail(error)
   }
 }
 

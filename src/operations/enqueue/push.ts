@@ -88,7 +88,8 @@ async function pushNew(
   of?: CopyOf,
 ): Promise<Pushed> {
   const request = parsePush(body)
-  checkArgs(deps, request)
+  const checked = checkArgs(deps, request)
+  if (checked !== undefined) await checked
   return await producing(enqueueing(request, context), async (sent) => {
     const made = newJob(deps, request, sentWith(context, sent))
     const job = of === undefined ? made : { ...made, carry: { ...made.carry, copyOf: of.id } }

@@ -57,7 +57,7 @@ export async function storeCheckpoint(
 /** The checkpoint of a job. A pure read. Throws 404 for an unknown job, and if there is none. */
 export async function readCheckpoint(deps: Pick<Deps, 'ledger'>, id: string): Promise<Checkpoint> {
   await requireJob(deps, id)
-  const checkpoint = await deps.ledger.checkpoints.find(id)
+  const checkpoint = await deps.ledger.read.checkpoints.find(id)
   if (checkpoint === null) throw notFound('checkpoint', id)
   return checkpoint
 }

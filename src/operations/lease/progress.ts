@@ -42,7 +42,7 @@ export async function reportProgress(
   if (reported.outcome !== 'stale') throw notFound('job', id)
   return {
     job: reported.job,
-    note: shownProgress(reported.job, await deps.ledger.progress.find(id)),
+    note: shownProgress(reported.job, await deps.ledger.read.progress.find(id)),
   }
 }
 
@@ -71,7 +71,7 @@ export async function noteProgress(
 export async function readProgress(deps: Pick<Deps, 'ledger'>, id: string): Promise<Progress> {
   const job = await deps.ledger.read.standing(id)
   if (job === null || job.state === 'withdrawn') throw notFound('job', id)
-  return { job, note: shownProgress(job, await deps.ledger.progress.find(id)) }
+  return { job, note: shownProgress(job, await deps.ledger.read.progress.find(id)) }
 }
 
 function reportOf(request: ProgressRequest): ProgressReport & { checkpoint: string | null } {

@@ -91,17 +91,17 @@ export async function recordReports(
 }
 
 /**
- * Splits events into groups, one ledger write each. The end of a workflow step may begin a thousand other
- * steps, so the events of each such job are a group of their own: the ledger then does not do all of it in
- * one turn of the event loop.
+ * Splits events into groups, one ledger write each. While workflows run, the end of a job may be that of a step
+ * and begin a thousand others, so the events of each job that ends are a group of their own: the ledger then does
+ * not do all of it in one turn of the event loop.
  */
 function partsOf({ ledger }: Deps, events: readonly ReportedEvent[]): ReportedEvent[][] {
+  if (!ledger.known.workflows.isAnyRunning()) return [[...events]]
   const ends = events.filter(({ said }) => said.event !== 'started').map(({ id }) => id)
-  const steps = ledger.known.workflows.stepsAmong(ends)
-  const ofSteps = new Map([...steps].map((id): [string, ReportedEvent[]] => [id, []]))
+  const ofEnded = new Map(ends.map((id): [string, ReportedEvent[]] => [id, []]))
   const rest: ReportedEvent[] = []
-  for (const event of events) (ofSteps.get(event.id) ?? rest).push(event)
-  return [rest, ...ofSteps.values()].filter((part) => part.length > 0)
+  for (const event of events) (ofEnded.get(event.id) ?? rest).push(event)
+  return [rest, ...ofEnded.values()].filter((part) => part.length > 0)
 }
 
 /**

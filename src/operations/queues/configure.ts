@@ -13,7 +13,7 @@ import type { Deps, RequestContext } from '../deps.ts'
 export type Configured = QueueConfiguration
 
 export function configurationOf({ ledger }: Pick<Deps, 'ledger'>, queue: string): Configured {
-  return ledger.queueSettings.of(queue)?.configuration ?? NOT_CONFIGURED
+  return ledger.known.queueSettings.of(queue)?.configuration ?? NOT_CONFIGURED
 }
 
 /** The members that `PUT …/config` knows but that this server does not have, and what to do instead. */
@@ -171,7 +171,7 @@ function refusal(done: Exclude<LimitsOutcome, { outcome: 'set' }>, policy: objec
 /** The request with the default retry policy of its queue, if it has one and the request names none. */
 export function withDefaultRetry(deps: Pick<Deps, 'ledger'>, request: PushRequest): PushRequest {
   const queue = request.options?.queue ?? request.queue ?? 'default'
-  const retry = deps.ledger.queueSettings.of(queue)?.configuration.defaultRetry ?? null
+  const retry = deps.ledger.known.queueSettings.of(queue)?.configuration.defaultRetry ?? null
   if (retry === null || namesRetry(request) || namesRetry(request.options ?? {})) return request
   return { ...request, options: { ...request.options, retry } }
 }

@@ -12,7 +12,7 @@ export interface Drain {
 
 /** Null: the queue does not drain. */
 export function drainOf({ ledger }: Pick<Deps, 'ledger'>, queue: string): Drain | null {
-  const since = ledger.queueSettings.of(queue)?.drainingAt ?? null
+  const since = ledger.known.queueSettings.of(queue)?.drainingAt ?? null
   if (since === null) return null
   const { completed: _, cancelled: __, discarded: ___, ...live } = ledger.known.counts(queue)
   return { since, left: Object.values(live).reduce((sum, count) => sum + count, 0) }
@@ -20,7 +20,7 @@ export function drainOf({ ledger }: Pick<Deps, 'ledger'>, queue: string): Drain 
 
 /** Throws 422 `queue_paused` for a queue that drains (OJS queue configuration). On the hot path. */
 export function requireNotDraining({ ledger }: Pick<Deps, 'ledger'>, queue: string): void {
-  const drainingAt = ledger.queueSettings.of(queue)?.drainingAt ?? null
+  const drainingAt = ledger.known.queueSettings.of(queue)?.drainingAt ?? null
   if (drainingAt === null) return
   throw new OjsError('queue_paused', `Queue '${queue}' is being drained and takes no new jobs.`, {
     details: { queue, reason: 'queue_draining', draining_since: timestamp(drainingAt) },

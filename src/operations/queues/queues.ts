@@ -77,7 +77,7 @@ async function summariesOf(
 ): Promise<QueueSummary[]> {
   const { ledger, clock } = deps
   const names = queues.map(({ name }) => name)
-  const oldest = await ledger.search.oldest(names, clock.now(), clock.wall())
+  const oldest = await ledger.read.search.oldest(names, clock.now(), clock.wall())
   const computedAt = clock.now()
   return queues.map(({ name, createdAt }) => ({
     name,
@@ -100,7 +100,7 @@ export async function queueStats(
   queue: string,
 ): Promise<QueueStats> {
   if (!deps.ledger.known.hasQueue(queue)) throw queueRefusal(queue, 'missing')
-  const oldest = await deps.ledger.search.oldest([queue], deps.clock.now(), deps.clock.wall())
+  const oldest = await deps.ledger.read.search.oldest([queue], deps.clock.now(), deps.clock.wall())
   const computedAt = deps.clock.now()
   return {
     status: statusOf(deps, queue),

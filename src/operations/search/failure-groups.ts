@@ -59,7 +59,7 @@ export async function failureGroups(
   let isCut = false
   do {
     const page = { order: 'created_at', isAscending: false, after, offset: 0 } as const
-    const found: Found = await ledger.search.page(
+    const found: Found = await ledger.read.search.page(
       { ...filter, states, queues },
       { ...page, limit: PAGE, isWhole: false },
     )
@@ -73,7 +73,7 @@ export async function failureGroups(
   return { groups: all.slice(0, MOST_GROUPS), total: all.length, searched, isPartial }
 }
 
-type Found = Awaited<ReturnType<Deps['ledger']['search']['page']>>
+type Found = Awaited<ReturnType<Deps['ledger']['read']['search']['page']>>
 
 interface Group extends FailureGroup {
   types: Map<string, number>

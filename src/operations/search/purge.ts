@@ -73,7 +73,7 @@ async function estimate(
   states: readonly JobState[],
   filters: readonly JobFilter[],
 ): Promise<PurgeEstimate> {
-  const counts = await Promise.all(filters.map((one) => ledger.search.count(one, MAX_COUNTED)))
+  const counts = await Promise.all(filters.map((one) => ledger.read.search.count(one, MAX_COUNTED)))
   const matched = counts.reduce((sum, { count }) => sum + count, 0)
   return { states, matched, isBound: counts.some(({ isBound }) => isBound) }
 }
@@ -109,11 +109,8 @@ async function purgeBy(
   let after: Place | null = null
   do {
     if (done.purged + done.kept >= MAX_PURGED) return true
-    const page: Awaited<ReturnType<Deps['ledger']['search']['ids']>> = await deps.ledger.search.ids(
-      filter,
-      after,
-      PAGE,
-    )
+    const page: Awaited<ReturnType<Deps['ledger']['read']['search']['ids']>> =
+      await deps.ledger.read.search.ids(filter, after, PAGE)
     const terms = { states, now: deps.clock.now(), cause }
     const ids = page.found.map(({ id }) => id)
     const purged = ids.length === 0 ? [] : await deps.ledger.purge(ids, terms)

@@ -30,8 +30,8 @@ export async function searchJobs(
     return { jobs: [], next: null, searched: null, total: { count: 0, isBound: false } }
   }
   const scoped = { ...filter, queues }
-  const found = await ledger.search.page(scoped, page)
-  const total = await ledger.search.count(scoped, MAX_COUNTED)
+  const found = await ledger.read.search.page(scoped, page)
+  const total = await ledger.read.search.count(scoped, MAX_COUNTED)
   // A page behind the end tells nothing of how many there are.
   const shown = found.jobs.length > 0 ? page.offset + found.jobs.length : 0
   return { ...found, total: { ...total, count: Math.max(total.count, shown) } }

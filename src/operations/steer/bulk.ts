@@ -64,7 +64,11 @@ export async function matchingIds(
   const ids: string[] = []
   if (filter === null) return { ids, isMore: false }
   for (let after = null; ; ) {
-    const { found, next } = await deps.ledger.search.ids(filter, after, atMost + 1 - ids.length)
+    const { found, next } = await deps.ledger.read.search.ids(
+      filter,
+      after,
+      atMost + 1 - ids.length,
+    )
     ids.push(...found.map(({ id }) => id))
     if (ids.length > atMost) return { ids: ids.slice(0, atMost), isMore: true }
     if (next === null) return { ids, isMore: false }
@@ -80,7 +84,7 @@ export async function dryRun(
 ): Promise<{ count: number; isBound: boolean; sample: string[] }> {
   const filter = scopedFilter(deps, by, context)
   if (filter === null) return { count: 0, isBound: false, sample: [] }
-  const { count, isBound } = await deps.ledger.search.count(filter, MAX_EXPECTED)
+  const { count, isBound } = await deps.ledger.read.search.count(filter, MAX_EXPECTED)
   const { ids } = await matchingIds(deps, by, SAMPLE, context)
   return { count: Math.max(count, ids.length), isBound, sample: ids }
 }
@@ -100,7 +104,7 @@ export async function beginOperation(
   const begun = {
     ...{ id: deps.newId(), action: how.action, asked: JSON.stringify(asked), filter, limit },
     steering: how,
-    expected: await deps.ledger.search.count(filter, MAX_EXPECTED),
+    expected: await deps.ledger.read.search.count(filter, MAX_EXPECTED),
     cause: actTerms(deps, context).cause,
     createdAt: now,
   }
@@ -114,7 +118,7 @@ export async function beginOperation(
     { operation: begun.id, action: how.action, filter: asked, ...begun.cause },
     'operation on many jobs begins',
   )
-  return (await deps.ledger.bulk.find(begun.id)) ?? missing(begun.id)
+  return (await deps.ledger.read.bulk.find(begun.id)) ?? missing(begun.id)
 }
 
 /** Runs an operation and waits for its end, but not longer than half a minute; then it goes on by itself. */
@@ -127,7 +131,7 @@ export async function runToEnd(
   const ended = deps.bulk.untilEnded(id, PATIENCE_MS)
   deps.bulk.began()
   await ended
-  return (await deps.ledger.bulk.find(id)) ?? missing(id)
+  return (await deps.ledger.read.bulk.find(id)) ?? missing(id)
 }
 
 /** Stops an operation after the page that it is at. Null: unknown. */
@@ -152,15 +156,15 @@ export function findOperation(
   { ledger }: Pick<Deps, 'ledger'>,
   id: string,
 ): Promise<BulkOperation | null> {
-  return ledger.bulk.find(id)
+  return ledger.read.bulk.find(id)
 }
 
 /** Newest first. */
 export function listOperations(
   { ledger }: Pick<Deps, 'ledger'>,
   page: { limit: number; offset: number },
-): ReturnType<Deps['ledger']['bulk']['list']> {
-  return ledger.bulk.list(page)
+): ReturnType<Deps['ledger']['read']['bulk']['list']> {
+  return ledger.read.bulk.list(page)
 }
 
 /** The event and the log line about the end of an action on many jobs. */

@@ -56,7 +56,7 @@ export class OperationRunner {
     const ahead = this.#ahead.get(id)
     const isAtPlace = ahead?.place?.[0] === place?.[0] && ahead?.place?.[1] === place?.[1]
     if (ahead !== undefined && isAtPlace && ahead.found.length > 0) return ahead
-    return { place, ...(await this.#deps.ledger.search.ids(filter, place, FOUND)) }
+    return { place, ...(await this.#deps.ledger.read.search.ids(filter, place, FOUND)) }
   }
 
   #end(operation: BulkOperation): void {

@@ -33,7 +33,7 @@ export async function findWorker(
 ): Promise<{ worker: ListedWorker; jobs: FoundJob[] }> {
   const worker = deps.workers.find(id)
   if (worker === null) throw notFound('worker', id)
-  const { jobs } = await deps.ledger.search.page(
+  const { jobs } = await deps.ledger.read.search.page(
     { ...ANY_JOB, workerId: id, states: ['active'] },
     {
       ...{ order: 'created_at', isAscending: false, after: null },

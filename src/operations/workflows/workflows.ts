@@ -54,12 +54,17 @@ async function createNew(
   const plan = planWorkflow(request, parseGraphSteps)
   const queues = new Set<string>()
   const fuel = new CostBudget(stepsFor(plan.nodes.length))
-  const nodes = plan.nodes.map((node): CheckedNode => {
-    if (node.kind === 'join') return node
-    const { push, queue } = checkedStep(deps, node, context, fuel)
+  const nodes: CheckedNode[] = []
+  for (const node of plan.nodes) {
+    if (node.kind === 'join') {
+      nodes.push(node)
+      continue
+    }
+    const { push, queue, checked } = checkedStep(deps, node, context, fuel)
+    if (checked !== undefined) await checked
     queues.add(queue)
-    return { ...node, push }
-  })
+    nodes.push({ ...node, push })
+  }
   requireNoMaintenance(deps)
   requirePublishing(deps)
   for (const queue of queues) await requireQueue(deps, queue)
@@ -95,14 +100,16 @@ function idTaken(id: string): OjsError {
 
 /** Checks a step as PUSH would; its job is made when the step begins. */
 function checkedStep(deps: Deps, node: PlannedJob, context: RequestContext, fuel: CostBudget) {
+  const fail = (error: unknown): never => {
+    throw error instanceof OjsError ? aboutStep(error, node) : error
+  }
   try {
     // A step is made later, and by then with what was set for its queue at the request.
     const push = withDefaultRetry(deps, parsePush(node.request))
-    checkArgs(deps, push, fuel)
-    return { push, queue: newJob(deps, push, context).queue }
+    const checked = checkArgs(deps, push, fuel)?.catch(fail)
+    return { push, queue: newJob(deps, push, context).queue, checked }
   } catch (error) {
-    if (!(error instanceof OjsError)) throw error
-    throw aboutStep(error, node)
+    return fail(error)
   }
 }
 

@@ -14,9 +14,18 @@ export class ArgsSchemas {
     this.#capacity = capacity
   }
 
-  /** Returns a schema, which is compiled now if it is not in the cache. `content` returns its JSON text. */
-  get(registration: number, content: () => string): ArgsSchema {
-    const schema = this.#compiled.get(registration) ?? compiled(content())
+  /** The compiled schema, if it is in the cache; it was used just now. */
+  get(registration: number): ArgsSchema | undefined {
+    const schema = this.#compiled.get(registration)
+    if (schema === undefined) return undefined
+    this.#compiled.delete(registration)
+    this.#compiled.set(registration, schema)
+    return schema
+  }
+
+  /** Compiles a schema and keeps it. `content`: JSON text. */
+  add(registration: number, content: string): ArgsSchema {
+    const schema = this.get(registration) ?? compiled(content)
     if (!this.#compiled.delete(registration)) this.#size += schema.room
     this.#compiled.set(registration, schema)
     this.#shrink(registration)

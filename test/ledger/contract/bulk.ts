@@ -35,7 +35,7 @@ export function bulkContract({ harness, ledger, row }: UnderTest): void {
   }
 
   async function as(id: string): Promise<BulkOperation> {
-    const found = await ledger.bulk.find(id)
+    const found = await ledger.read.bulk.find(id)
     if (found === null) throw new Error(`no operation ${id}`)
     return found
   }
@@ -48,7 +48,7 @@ export function bulkContract({ harness, ledger, row }: UnderTest): void {
 
   /** The next page of an operation, as whoever runs it finds it. */
   async function page(from: Place | null, limit: number, filter: JobFilter = WAITING) {
-    return { from, ...(await ledger.search.ids(filter, from, limit)) }
+    return { from, ...(await ledger.read.search.ids(filter, from, limit)) }
   }
 
   const statesOf = (ids: readonly string[]) =>
@@ -64,18 +64,18 @@ export function bulkContract({ harness, ledger, row }: UnderTest): void {
       await ledger.bulk.begin(one)
       await ledger.bulk.begin(other)
       const look = async () => {
-        expect(await ledger.bulk.find(one.id)).toEqual({ ...one, ...fresh })
-        const { operations, total } = await ledger.bulk.list({ limit: 1, offset: 0 })
+        expect(await ledger.read.bulk.find(one.id)).toEqual({ ...one, ...fresh })
+        const { operations, total } = await ledger.read.bulk.list({ limit: 1, offset: 0 })
         expect([operations, total]).toEqual([[{ ...other, ...fresh }], 2])
-        const rest = await ledger.bulk.list({ limit: 5, offset: 1 })
+        const rest = await ledger.read.bulk.list({ limit: 5, offset: 1 })
         expect(rest.operations.map(({ id }) => id)).toEqual([one.id])
-        const running = await ledger.bulk.running()
+        const running = await ledger.read.bulk.running()
         expect(running.map(({ id }) => id)).toEqual([one.id, other.id])
       }
       await look()
       await harness.reopen()
       await look()
-      expect(await ledger.bulk.find(newJob().id)).toBeNull()
+      expect(await ledger.read.bulk.find(newJob().id)).toBeNull()
     })
 
     it('act on page after page, and say where they are', async () => {
@@ -95,7 +95,7 @@ export function bulkContract({ harness, ledger, row }: UnderTest): void {
         ...{ state: 'completed', matched: 5, succeeded: 5, failed: 0, hasMore: false },
         ...{ updatedAt: TIMES.now, endedAt: TIMES.now },
       })
-      expect(await ledger.bulk.running()).toEqual([])
+      expect(await ledger.read.bulk.running()).toEqual([])
       expect(new Set(await statesOf(ids))).toEqual(new Set(['cancelled']))
       expect((await ledger.read.history.find(ids[0] ?? ''))?.changes.at(-1)).toMatchObject(CAUSE)
     })
@@ -193,7 +193,7 @@ export function bulkContract({ harness, ledger, row }: UnderTest): void {
       const end = { state: 'stopped', hasMore: true, updatedAt: NOW + 600, endedAt: NOW + 600 }
       expect(stopped).toMatchObject({ ...end, matched: 1, place })
       expect(late).toBeNull()
-      expect(await ledger.bulk.running()).toEqual([])
+      expect(await ledger.read.bulk.running()).toEqual([])
       expect(await statesOf(ids)).toEqual(['cancelled', 'available', 'available'])
       expect(await ledger.bulk.stop(id, NOW + 900)).toEqual(stopped)
       await harness.reopen()
@@ -219,12 +219,12 @@ export function bulkContract({ harness, ledger, row }: UnderTest): void {
         ids.push(...hundred.map(({ id }) => id))
         await Promise.all(hundred.map(({ id }) => ledger.bulk.stop(id, NOW + 600)))
       }
-      expect((await ledger.bulk.list({ limit: 1, offset: 0 })).total).toBe(1_100)
+      expect((await ledger.read.bulk.list({ limit: 1, offset: 0 })).total).toBe(1_100)
       const last = await begun()
-      expect((await ledger.bulk.list({ limit: 1, offset: 0 })).total).toBe(1_001)
-      expect(await ledger.bulk.find(ids[99] ?? '')).toBeNull()
-      expect(await ledger.bulk.find(ids[100] ?? '')).not.toBeNull()
-      expect(await ledger.bulk.find(last.id)).not.toBeNull()
+      expect((await ledger.read.bulk.list({ limit: 1, offset: 0 })).total).toBe(1_001)
+      expect(await ledger.read.bulk.find(ids[99] ?? '')).toBeNull()
+      expect(await ledger.read.bulk.find(ids[100] ?? '')).not.toBeNull()
+      expect(await ledger.read.bulk.find(last.id)).not.toBeNull()
     })
   })
 }

@@ -132,7 +132,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
         TERMS,
       )
       expect(results.map(({ verdict }) => verdict)).toEqual(['claimed', 'claimed', 'held', 'held'])
-      expect(await ledger.concurrency.active('k')).toBe(2)
+      expect(await ledger.read.concurrency.active('k')).toBe(2)
     })
 
     it('tests each job with its own limit', async () => {
@@ -226,7 +226,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
       listen()
       await end(first)
       expect(released()).toEqual([second])
-      expect(await ledger.concurrency.active('k')).toBe(0)
+      expect(await ledger.read.concurrency.active('k')).toBe(0)
       expect(await claim(second)).toBe('claimed')
     })
 
@@ -323,7 +323,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
     const second = await push(1)
     await harness.reopen()
     listen()
-    expect(await ledger.concurrency.active('k')).toBe(1)
+    expect(await ledger.read.concurrency.active('k')).toBe(1)
     expect(ledger.known.held('default')).toBe(1)
     await complete(first)
     expect(released()).toEqual([second])
@@ -362,7 +362,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
     const said: Said = { event: 'started' }
     const started: ReportedEvent = eventOf(second, said)
     expect(await ledger.applyReports([started], REPORT)).toMatchObject([{ outcome: 'started' }])
-    expect(await ledger.concurrency.active('k')).toBe(2)
+    expect(await ledger.read.concurrency.active('k')).toBe(2)
     const third = await push(1)
     await complete(first)
     expect(await isHeld(third)).toBe(true)
@@ -409,12 +409,12 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
         ...{ state: 'active', attempt: 1, holder: 'native', workerId: 'native-1', outbox: null },
         leaseExpiresAt: NOW + 30_000,
       })
-      expect(await ledger.concurrency.active('k')).toBe(1)
+      expect(await ledger.read.concurrency.active('k')).toBe(1)
       const started = eventOf(id, { event: 'started' })
       expect(await ledger.applyReports([started], REPORT)).toEqual([{ outcome: 'ignored' }])
       const done = eventOf(id, { event: 'completed', result: null })
       expect(await ledger.applyReports([done], REPORT)).toMatchObject([{ outcome: 'completed' }])
-      expect(await ledger.concurrency.active('k')).toBe(0)
+      expect(await ledger.read.concurrency.active('k')).toBe(0)
     })
 
     it('holds the job back if there is no place', async () => {
@@ -430,7 +430,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
       await claimNative(id)
       const again = await claimNative(id)
       expect(again).toMatchObject({ attempt: 2, start: { job: { attempt: 2 } } })
-      expect(await ledger.concurrency.active('k')).toBe(1)
+      expect(await ledger.read.concurrency.active('k')).toBe(1)
     })
 
     it('answers a question again as it was answered, and begins nothing', async () => {
@@ -446,7 +446,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
       const [first, second] = [await push(1), await push(1)]
       const answers = await Promise.all([ask(first), ask(second)])
       expect(answers.map(({ decision }) => decision)).toEqual(['run', 'drop'])
-      expect(await ledger.concurrency.active('k')).toBe(1)
+      expect(await ledger.read.concurrency.active('k')).toBe(1)
     })
 
     it('begins nothing for a worker that knows no keys', async () => {
@@ -465,7 +465,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
       expect(await ledger.applyReports([eventOf(id, said)], REPORT)).toMatchObject([
         { outcome: 'released' },
       ])
-      expect(await ledger.concurrency.active('k')).toBe(0)
+      expect(await ledger.read.concurrency.active('k')).toBe(0)
       // Its message goes back to the queue, so it is the one that is on its way.
       expect(await isHeld(next)).toBe(true)
     })
@@ -476,7 +476,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
       expect(await ask(job.id, { adopt: () => job })).toMatchObject({
         start: { job: { attempt: 1 } },
       })
-      expect(await ledger.concurrency.active('k')).toBe(1)
+      expect(await ledger.read.concurrency.active('k')).toBe(1)
       const invalid = newJob().id
       const adopt = () => {
         throw new OjsError('invalid_request', 'no job')
@@ -677,7 +677,7 @@ class Lines {
       const key = `${name} ${this.#run}`
       const jobs = live.filter(({ carry }) => carry?.concurrency?.key === key)
       const active = jobs.filter(({ state }) => state === 'active')
-      expect(await this.#ledger.concurrency.active(key)).toBe(active.length)
+      expect(await this.#ledger.read.concurrency.active(key)).toBe(active.length)
       // No claim begins a job beyond its own limit. (Others of a higher limit may have begun after it.)
       const most = Math.max(0, ...active.map((job) => job.carry?.concurrency?.limit ?? 0))
       expect(active.length).toBeLessThanOrEqual(most)

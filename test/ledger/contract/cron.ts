@@ -550,7 +550,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
   })
 
   describe('runs of cron entries', () => {
-    const runs = (page = { limit: 200, offset: 0 }) => ledger.cron.runs('nightly', page)
+    const runs = (page = { limit: 200, offset: 0 }) => ledger.read.cron.runs('nightly', page)
     const reasons = async () =>
       (await runs()).runs.map(({ jobId, reason }) => (jobId === null ? reason : 'made'))
 
@@ -635,7 +635,7 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
         lastRunAt: WALL - 100,
         lastJobId: made.job.id,
       })
-      const { runs } = await ledger.cron.runs('nightly', { limit: 1, offset: 0 })
+      const { runs } = await ledger.read.cron.runs('nightly', { limit: 1, offset: 0 })
       expect(runs).toMatchObject([{ jobId: made.job.id, isManual: true, scheduledAt: WALL - 100 }])
       // The entry's next time finds that this job is not over.
       expect((await fireNext()).outcome).toBe('overlapped')

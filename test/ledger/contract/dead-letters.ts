@@ -470,7 +470,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       const end = { ...FAILED, to: 'discarded', isDeadLetter: false, copy: 'publish' } as const
       await failAttempt(ledger, plain.id, fenceOf(plain), end)
       const look = async () => {
-        const all = await ledger.deadLetterStats([])
+        const all = await ledger.read.deadLetterStats([])
         expect(all).toEqual({
           ...{ total: 3, oldestAt: NOW + 10, newestAt: NOW + 30, searched: null },
           byQueue: new Map(Object.entries({ a: 2, b: 1 })),
@@ -483,7 +483,7 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
             ] as const),
           ]),
         })
-        expect(await ledger.deadLetterStats(['b', 'nowhere'])).toMatchObject({
+        expect(await ledger.read.deadLetterStats(['b', 'nowhere'])).toMatchObject({
           ...{ total: 1, oldestAt: NOW + 10, newestAt: NOW + 10 },
           ...{ byQueue: new Map([['b', 1]]), byType: new Map([['pdf', 1]]) },
         })
@@ -497,8 +497,8 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       await pushed(ledger, { queue: 'a' })
       const none = { total: 0, oldestAt: null, newestAt: null, searched: null }
       const empty = { byQueue: new Map(), byType: new Map(), byErrorType: new Map() }
-      expect(await ledger.deadLetterStats([])).toEqual({ ...none, ...empty })
-      expect(await ledger.deadLetterStats(['a'])).toEqual({ ...none, ...empty })
+      expect(await ledger.read.deadLetterStats([])).toEqual({ ...none, ...empty })
+      expect(await ledger.read.deadLetterStats(['a'])).toEqual({ ...none, ...empty })
     })
   })
 

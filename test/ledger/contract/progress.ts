@@ -33,7 +33,7 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
   const save = (job: Pick<JobRow, 'id'>, state: string, over: object = {}) =>
     ledger.checkpoints.save(job.id, { ...ANY, waitingToo: false, ...over }, { now: LATER, state })
   const stateOf = async (job: Pick<JobRow, 'id'>) =>
-    (await ledger.checkpoints.find(job.id))?.state ?? null
+    (await ledger.read.checkpoints.find(job.id))?.state ?? null
 
   describe('progress.report', () => {
     it('notes what the job says and extends its lease by its own length', async () => {
@@ -47,7 +47,7 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
         lease: { id: job.id, leaseExpiresAt: LATER + 30_000 },
       })
       expect((await row(job.id)).leaseExpiresAt).toBe(LATER + 30_000)
-      expect(await ledger.progress.find(job.id)).toEqual({
+      expect(await ledger.read.progress.find(job.id)).toEqual({
         generation: 0,
         attempt: 1,
         progress: 0.5,
@@ -64,7 +64,7 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
       const reported = await ledger.progress.report(job.id, ANY, { ...SAID, checkpoint: '2' })
       const checkpoint = { state: '2', sequence: 2, createdAt: LATER }
       expect(reported).toMatchObject({ checkpoint })
-      expect(await ledger.checkpoints.find(job.id)).toEqual(checkpoint)
+      expect(await ledger.read.checkpoints.find(job.id)).toEqual(checkpoint)
     })
 
     it.each([{ attempt: 2 }, { generation: 1 }, { workerId: 'other' }])(
@@ -73,7 +73,7 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
         const job = await fetched(ledger)
         const outcome = await ledger.progress.report(job.id, { ...ANY, ...fence }, SAID)
         expect(outcome).toMatchObject({ outcome: 'stale', job: { id: job.id, state: 'active' } })
-        expect(await ledger.progress.find(job.id)).toBe(null)
+        expect(await ledger.read.progress.find(job.id)).toBe(null)
         expect(await row(job.id)).toEqual(job)
       },
     )
@@ -87,8 +87,8 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
       expect(await report('nobody')).toEqual({ outcome: 'unknown' })
       expect(await report(job.id, 'other')).toEqual({ outcome: 'elsewhere' })
       expect(await report(job.id, 'default')).toMatchObject({ outcome: 'noted' })
-      expect(await ledger.progress.find(waiting.id)).toBe(null)
-      expect(await ledger.checkpoints.find(waiting.id)).toBe(null)
+      expect(await ledger.read.progress.find(waiting.id)).toBe(null)
+      expect(await ledger.read.checkpoints.find(waiting.id)).toBe(null)
     })
 
     it('keeps what was said over a restart, and until the row is pruned', async () => {
@@ -96,17 +96,17 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
       await ledger.progress.report(job.id, ANY, { ...SAID, checkpoint: '1' })
       await harness.reopen()
       await ledger.complete(job.id, {}, { now: LATER, result: null })
-      expect(await ledger.progress.find(job.id)).toMatchObject({ progress: 0.5 })
+      expect(await ledger.read.progress.find(job.id)).toMatchObject({ progress: 0.5 })
       ledger.messageReturned(job.id, 0)
       expect(await prunedRows({ ledger })).toBe(1)
-      expect(await ledger.progress.find(job.id)).toBe(null)
+      expect(await ledger.read.progress.find(job.id)).toBe(null)
     })
   })
 
   describe('checkpoints', () => {
     it('are replaced, with the next sequence; a deleted one begins again', async () => {
       const job = await fetched(ledger)
-      expect(await ledger.checkpoints.find(job.id)).toBe(null)
+      expect(await ledger.read.checkpoints.find(job.id)).toBe(null)
       for (const sequence of [1, 2, 3]) {
         expect(await save(job, `${sequence}`)).toMatchObject({
           outcome: 'saved',

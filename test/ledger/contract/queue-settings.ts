@@ -8,17 +8,17 @@ const RETRY = { max_attempts: 7, initial_interval: 'PT2S' }
 export function queueSettingsContract({ harness, ledger }: UnderTest): void {
   describe('queue settings', () => {
     it('drain: from one time on until it is ended, also over a restart', async () => {
-      expect(ledger.queueSettings.of('mail')).toBeNull()
+      expect(ledger.known.queueSettings.of('mail')).toBeNull()
       expect(await ledger.queueSettings.endDrain('mail')).toBe(false)
       expect(await ledger.queueSettings.drain('mail', NOW)).toEqual({ since: NOW, isNew: true })
       const again = await ledger.queueSettings.drain('mail', NOW + 5)
       expect(again).toEqual({ since: NOW, isNew: false })
       expect(ledger.known.hasQueue('mail')).toBe(true)
       await harness.reopen()
-      expect(ledger.queueSettings.of('mail')?.drainingAt).toBe(NOW)
-      expect(ledger.queueSettings.of('other')).toBeNull()
+      expect(ledger.known.queueSettings.of('mail')?.drainingAt).toBe(NOW)
+      expect(ledger.known.queueSettings.of('other')).toBeNull()
       expect(await ledger.queueSettings.endDrain('mail')).toBe(true)
-      expect(ledger.queueSettings.of('mail')).toBeNull()
+      expect(ledger.known.queueSettings.of('mail')).toBeNull()
     })
 
     it('configuration: members that are not named stay, null unsets one', async () => {
@@ -27,15 +27,15 @@ export function queueSettingsContract({ harness, ledger }: UnderTest): void {
       await ledger.queueSettings.configure('mail', { maxSize: 10 }, NOW)
       await ledger.queueSettings.drain('mail', NOW)
       await harness.reopen()
-      expect(ledger.queueSettings.of('mail')).toEqual({
+      expect(ledger.known.queueSettings.of('mail')).toEqual({
         drainingAt: NOW,
         configuration: { defaultRetry: RETRY, maxSize: 10, maxSizeBytes: null },
       })
       await ledger.queueSettings.endDrain('mail')
       await ledger.queueSettings.configure('mail', { defaultRetry: null, maxSize: null }, NOW)
-      expect(ledger.queueSettings.of('mail')).toBeNull()
+      expect(ledger.known.queueSettings.of('mail')).toBeNull()
       await harness.reopen()
-      expect(ledger.queueSettings.of('mail')).toBeNull()
+      expect(ledger.known.queueSettings.of('mail')).toBeNull()
     })
 
     it('counts changes of the same group commit in their order', async () => {
@@ -47,8 +47,8 @@ export function queueSettingsContract({ harness, ledger }: UnderTest): void {
       ])
       expect(done[1]).toEqual({ defaultRetry: null, maxSize: 1, maxSizeBytes: 2 })
       expect(done[3]).toBe(true)
-      expect(ledger.queueSettings.of('mail')?.drainingAt).toBeNull()
-      expect(ledger.queueSettings.of('mail')?.configuration.maxSizeBytes).toBe(2)
+      expect(ledger.known.queueSettings.of('mail')?.drainingAt).toBeNull()
+      expect(ledger.known.queueSettings.of('mail')?.configuration.maxSizeBytes).toBe(2)
     })
 
     it('a queue with settings is not idle, and can be deleted; the settings go with it', async () => {
@@ -62,7 +62,7 @@ export function queueSettingsContract({ harness, ledger }: UnderTest): void {
       expect(await ledger.idle.delete('mail')).toBe(false)
       const isGone = () => {
         expect(ledger.known.hasQueue('mail')).toBe(false)
-        expect(ledger.queueSettings.of('mail')).toBeNull()
+        expect(ledger.known.queueSettings.of('mail')).toBeNull()
         expect(ledger.known.pauses.since('mail')).toBeNull()
         expect(ledger.known.pauses.owed().has('mail')).toBe(false)
       }

@@ -189,7 +189,7 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
   }
 
   const found = async (filter: JobFilter, page: Partial<SearchPage> = {}): Promise<string[]> => {
-    const { jobs } = await ledger.search.page(filter, { ...FIRST, ...page })
+    const { jobs } = await ledger.read.search.page(filter, { ...FIRST, ...page })
     return jobs.map(({ id }) => id)
   }
 
@@ -198,7 +198,7 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
     const all: string[] = []
     let after: Place | null = null
     do {
-      const part = await ledger.search.page(filter, { ...FIRST, ...page, after })
+      const part = await ledger.read.search.page(filter, { ...FIRST, ...page, after })
       all.push(...part.jobs.map(({ id }) => id))
       after = part.next
     } while (after !== null)
@@ -226,14 +226,14 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
         expect(await walked(filter, { limit: 2 })).toEqual(newestFirst)
         expect(await walked(filter, { limit: 3, isAscending: true })).toEqual(oldestFirst)
         expect(await found(filter, { offset: 1, limit: 4 })).toEqual(newestFirst.slice(1, 5))
-        expect(await ledger.search.count(filter, 1_000)).toEqual({
+        expect(await ledger.read.search.count(filter, 1_000)).toEqual({
           count: wanted.length,
           isBound: false,
         })
         const all: string[] = []
         let after: Place | null = null
         do {
-          const page = await ledger.search.ids(filter, after, 2)
+          const page = await ledger.read.search.ids(filter, after, 2)
           all.push(...page.found.map(({ id }) => id))
           after = page.next
         } while (after !== null)
@@ -248,9 +248,9 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
 
     it('counts up to a bound where counts are not kept', async () => {
       const mail = filterOf({ types: [prefix('mail')] })
-      expect(await ledger.search.count(mail, 3)).toEqual({ count: 3, isBound: true })
+      expect(await ledger.read.search.count(mail, 3)).toEqual({ count: 3, isBound: true })
       const worker = filterOf({ workerId: 'w1' })
-      expect(await ledger.search.count(worker, 1)).toEqual({ count: 1, isBound: true })
+      expect(await ledger.read.search.count(worker, 1)).toEqual({ count: 1, isBound: true })
     })
 
     it('finds jobs by their ids', async () => {
@@ -323,7 +323,7 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
     })
 
     it('gives whole rows where they are asked for', async () => {
-      const { jobs } = await ledger.search.page(ANY_JOB, { ...FIRST, limit: 3, isWhole: true })
+      const { jobs } = await ledger.read.search.page(ANY_JOB, { ...FIRST, limit: 3, isWhole: true })
       const newest = await Promise.all(
         ids
           .slice(-3)
@@ -339,10 +339,10 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
       const graph = newGraph({ a: [], b: [], c: ['a'] })
       await ledger.workflows.create(graph, NOW)
       await ledger.insert(newJob(), NOW)
-      const { jobs } = await ledger.search.page(filterOf({ workflowId: graph.id }), FIRST)
+      const { jobs } = await ledger.read.search.page(filterOf({ workflowId: graph.id }), FIRST)
       expect(jobs).toHaveLength(2)
       expect(new Set(jobs.map(({ workflowId }) => workflowId))).toEqual(new Set([graph.id]))
-      const { jobs: all } = await ledger.search.page(ANY_JOB, FIRST)
+      const { jobs: all } = await ledger.read.search.page(ANY_JOB, FIRST)
       expect(all.filter(({ workflowId }) => workflowId === null)).toHaveLength(1)
       expect(await found(filterOf({ workflowId: 'none' }))).toEqual([])
     })
@@ -376,7 +376,7 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
 
   describe('oldest', () => {
     const oldest = async (now = NOW, wall = NOW) => {
-      const all = await ledger.search.oldest(['q', 'empty'], now, wall)
+      const all = await ledger.read.search.oldest(['q', 'empty'], now, wall)
       expect(all.get('empty')).toEqual({ available: null, retryable: null, scheduled: null })
       return all.get('q')
     }

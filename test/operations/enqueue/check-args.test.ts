@@ -11,15 +11,12 @@ const LARGE = { prefixItems: Array(SUBSCHEMAS - 1).fill(true) }
 function registered(capacity?: number, schema: object = LARGE) {
   const content = JSON.stringify(schema)
   const seen = { reads: 0 }
-  const schemas = {
-    registration: Number,
-    content: () => {
-      seen.reads += 1
-      return content
-    },
+  const read = async () => {
+    seen.reads += 1
+    return content
   }
   const deps = {
-    ledger: { known: { schemas } },
+    ledger: { known: { schemas: { registration: Number } }, read: { schemas: { content: read } } },
     argsSchemas: new ArgsSchemas(capacity),
     settings: { schemaStrict: false },
   } as unknown as Pick<Deps, 'ledger' | 'argsSchemas' | 'settings'>
@@ -41,46 +38,46 @@ it.each([
   else expect(check).not.toThrow()
 })
 
-it('checkArgs compiles a few schemas per request, fails with 503 busy, and continues at the next', () => {
+it('checkArgs compiles a few schemas per request, fails with 503 busy, and continues at the next', async () => {
   const { deps, seen } = registered()
-  const request = () => {
+  const request = async () => {
     const fuel = new CostBudget()
-    for (let i = 0; i < 10; i++) checkArgs(deps, { schema: String(i), args: [] }, fuel)
+    for (let i = 0; i < 10; i++) await checkArgs(deps, { schema: String(i), args: [] }, fuel)
   }
   const busy = expect.objectContaining({
     status: 503,
     retryable: true,
     details: { reason: 'busy' },
   })
-  expect(request).toThrow(busy)
+  await expect(request()).rejects.toEqual(busy)
   expect(seen.reads).toBe(4)
-  expect(request).toThrow(busy)
-  expect(request).not.toThrow()
+  await expect(request()).rejects.toEqual(busy)
+  await request()
   expect(seen.reads).toBe(10)
 })
 
-it('checkArgs does not compile the same schemas again for each job of a batch', () => {
+it('checkArgs does not compile the same schemas again for each job of a batch', async () => {
   const { deps, seen } = registered(SUBSCHEMAS)
   const fuel = new CostBudget()
-  const batch = () => {
+  const batch = async () => {
     for (let i = 0; i < 1_000; i++) {
-      checkArgs(deps, { schema: String(i % 2), args: [] }, fuel)
+      await checkArgs(deps, { schema: String(i % 2), args: [] }, fuel)
     }
   }
-  expect(batch).toThrow(expect.objectContaining({ status: 503 }))
+  await expect(batch()).rejects.toEqual(expect.objectContaining({ status: 503 }))
   expect(seen.reads).toBe(4)
 })
 
-it('checkArgs compiles any number of large schemas for single jobs', () => {
+it('checkArgs compiles any number of large schemas for single jobs', async () => {
   const { deps, seen } = registered(1)
-  for (let i = 0; i < 10; i++) checkArgs(deps, { schema: String(i), args: [] })
+  for (let i = 0; i < 10; i++) await checkArgs(deps, { schema: String(i), args: [] })
   expect(seen.reads).toBe(10)
 })
 
-it('checkArgs refuses a schema that can no longer be compiled as unusable and not retryable', () => {
+it('checkArgs refuses a schema that can no longer be compiled as unusable and not retryable', async () => {
   const { deps } = registered(undefined, { items: { properties: { a: { pattern: '(?i)a' } } } })
   const problem = { status: 400, code: 'schema_validation', retryable: false }
-  expect(() => checkArgs(deps, { schema: '1', args: [{ a: 0 }] })).toThrow(
+  await expect(checkArgs(deps, { schema: '1', args: [{ a: 0 }] })).rejects.toEqual(
     expect.objectContaining({
       ...problem,
       details: { field: 'args', schema: '1', reason: 'unusable' },

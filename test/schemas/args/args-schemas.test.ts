@@ -13,35 +13,40 @@ function source(): { text: () => string; reads: number } {
   return read
 }
 
+/** The schema from the cache, or compiled now. */
+function use(schemas: ArgsSchemas, registration: number, text: () => string) {
+  return schemas.get(registration) ?? schemas.add(registration, text())
+}
+
 it('the cache of args schemas compiles a schema once', () => {
   const schemas = new ArgsSchemas()
   const one = source()
-  const first = schemas.get(1, one.text)
+  const first = use(schemas, 1, one.text)
   expect(first.size).toBe(3)
-  expect(schemas.get(1, one.text)).toBe(first)
+  expect(use(schemas, 1, one.text)).toBe(first)
   expect(one.reads).toBe(1)
-  expect(schemas.get(2, one.text)).not.toBe(first)
+  expect(use(schemas, 2, one.text)).not.toBe(first)
 })
 
 it('the cache of args schemas forgets the least recently used schema', () => {
   const schemas = new ArgsSchemas(9)
   const sources = Array.from({ length: 4 }, source)
-  const use = (i: number) => schemas.get(i, sources[i]?.text ?? String)
-  for (const i of [0, 1, 2, 0, 3, 0, 2, 3]) use(i)
+  const take = (i: number) => use(schemas, i, sources[i]?.text ?? String)
+  for (const i of [0, 1, 2, 0, 3, 0, 2, 3]) take(i)
   expect(sources.map(({ reads }) => reads)).toEqual([1, 1, 1, 1])
-  use(1)
+  take(1)
   expect(sources.map(({ reads }) => reads)).toEqual([1, 2, 1, 1])
-  use(0)
+  take(0)
   expect(sources.map(({ reads }) => reads)).toEqual([2, 2, 1, 1])
 })
 
 it('the cache of args schemas keeps a schema that is larger than its capacity until the next one', () => {
   const schemas = new ArgsSchemas(2)
   const [one, other] = [source(), source()]
-  for (let i = 0; i < 3; i++) schemas.get(1, one.text)
+  for (let i = 0; i < 3; i++) use(schemas, 1, one.text)
   expect(one.reads).toBe(1)
-  schemas.get(2, other.text)
-  schemas.get(1, one.text)
+  use(schemas, 2, other.text)
+  use(schemas, 1, one.text)
   expect(one.reads).toBe(2)
 })
 
@@ -52,12 +57,12 @@ it.each([
   const schemas = new ArgsSchemas(capacity)
   const text = `{"prefixItems":[{"pattern":"${pattern}"}]}`
   let reads = 0
-  const use = (registration: number) =>
-    schemas.get(registration, () => {
+  const take = (registration: number) =>
+    use(schemas, registration, () => {
       reads += 1
       return text
     })
-  for (const registration of [1, 2, 3, 4]) use(registration)
-  use(1)
+  for (const registration of [1, 2, 3, 4]) take(registration)
+  take(1)
   expect(reads).toBe(5)
 })

@@ -10,12 +10,13 @@ import type {
   Reported,
   Saved,
 } from '../../progress.ts'
+import type { CheckpointReads, ProgressReads } from '../../reads.ts'
 import type { Access } from '../commit/access.ts'
 import { toStanding } from '../sql/rows.ts'
 import type { Store } from './store.ts'
 
 /** See `ProgressLedger`. */
-export class SqliteProgress implements ProgressLedger {
+export class SqliteProgress implements ProgressLedger, ProgressReads {
   readonly #store: Store
   readonly #access: Access
 
@@ -24,7 +25,7 @@ export class SqliteProgress implements ProgressLedger {
     this.#access = access
   }
 
-  async find(id: string): ReturnType<ProgressLedger['find']> {
+  async find(id: string): ReturnType<ProgressReads['find']> {
     return this.#access.read(() => this.#store.notes.progress(id))
   }
 
@@ -47,7 +48,7 @@ export class SqliteProgress implements ProgressLedger {
 }
 
 /** See `CheckpointLedger`. */
-export class SqliteCheckpoints implements CheckpointLedger {
+export class SqliteCheckpoints implements CheckpointLedger, CheckpointReads {
   readonly #store: Store
   readonly #access: Access
 
@@ -56,7 +57,7 @@ export class SqliteCheckpoints implements CheckpointLedger {
     this.#access = access
   }
 
-  async find(id: string): ReturnType<CheckpointLedger['find']> {
+  async find(id: string): ReturnType<CheckpointReads['find']> {
     return this.#access.read(() => this.#store.notes.checkpoint(id))
   }
 

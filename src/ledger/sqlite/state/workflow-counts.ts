@@ -53,6 +53,11 @@ export class WorkflowCounts<S> extends NotedState<Change | WorkflowNews> {
     return count
   }
 
+  /** As committed. */
+  get isAnyRunning(): boolean {
+    return this.#running > 0
+  }
+
   /** Is this job a step, so that its end may change a workflow? Called for every job that ends. */
   owns(jobId: string): boolean {
     const isAnyRunning = this.#running > 0 || !this.notes.isEmpty

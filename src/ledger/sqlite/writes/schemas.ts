@@ -4,19 +4,23 @@ import type { KnownSchemas } from '../../known.ts'
 import type { SchemaReads } from '../../reads.ts'
 import type { SchemaInserted, SchemaLedger, SchemaRecord, SchemaSummary } from '../../schemas.ts'
 import type { Access } from '../commit/access.ts'
-import { type Database, onlyRow } from '../sql/driver.ts'
+import { onlyRow } from '../sql/driver.ts'
+import type { SchemaStatements } from '../sql/schemas.ts'
 import type { Statements } from '../sql/statements.ts'
+import type { SchemaRegistrations } from '../state/schemas.ts'
 import { unlessRemembered } from './idempotency.ts'
 
 export class SqliteSchemas implements SchemaLedger, SchemaReads, KnownSchemas {
   readonly #access: Access
   readonly #keys: Statements
-  readonly #statements: ReturnType<typeof prepareSchemaStatements>
+  readonly #statements: SchemaStatements
+  readonly #registrations: SchemaRegistrations
 
-  constructor(access: Access, db: Database, keys: Statements) {
+  constructor(access: Access, keys: Statements, registrations: SchemaRegistrations) {
     this.#access = access
     this.#keys = keys
-    this.#statements = prepareSchemaStatements(db)
+    this.#statements = registrations.statements
+    this.#registrations = registrations
   }
 
   insert(schema: SchemaRecord, max: number, request?: KeyedRequest): Promise<SchemaInserted> {
@@ -34,7 +38,11 @@ export class SqliteSchemas implements SchemaLedger, SchemaReads, KnownSchemas {
   }
 
   delete(uri: string): Promise<boolean> {
-    return this.#access.write(() => this.#statements.delete.run(uri).changes === 1)
+    return this.#access.write(() => {
+      const isDeleted = this.#statements.delete.run(uri).changes === 1
+      if (isDeleted) this.#registrations.note(uri, null)
+      return isDeleted
+    })
   }
 
   find(uri: string): Promise<SchemaRecord | null> {
@@ -42,11 +50,11 @@ export class SqliteSchemas implements SchemaLedger, SchemaReads, KnownSchemas {
   }
 
   registration(uri: string): number | null {
-    return this.#access.read(() => this.#statements.registration.get(uri)?.registration ?? null)
+    return this.#registrations.of(uri)
   }
 
-  content(uri: string): string | null {
-    return this.#access.read(() => this.#find(uri)?.content ?? null)
+  content(registration: number): Promise<string | null> {
+    return this.#access.ask(() => this.#statements.content.get(registration)?.content ?? null)
   }
 
   list(limit: number, offset: number): Promise<{ schemas: SchemaSummary[]; total: number }> {
@@ -60,7 +68,15 @@ export class SqliteSchemas implements SchemaLedger, SchemaReads, KnownSchemas {
     if (existing) return { outcome: 'taken', existing }
     if (this.#count() >= max) return { outcome: 'full' }
     const [number, text] = typeof version === 'number' ? [version, null] : [0, version]
-    this.#statements.insert.run(uri, type, number, text, content, createdAt)
+    const { lastInsertRowid } = this.#statements.insert.run(
+      uri,
+      type,
+      number,
+      text,
+      content,
+      createdAt,
+    )
+    this.#registrations.note(uri, Number(lastInsertRowid))
     return { outcome: 'inserted' }
   }
 
@@ -70,29 +86,5 @@ export class SqliteSchemas implements SchemaLedger, SchemaReads, KnownSchemas {
 
   #count(): number {
     return onlyRow(this.#statements.count.get()).count
-  }
-}
-
-export function prepareSchemaStatements(db: Database) {
-  return {
-    insert: db.prepare<
-      [uri: string, type: string, version: number, text: string | null, content: string, at: number]
-    >(`INSERT INTO schemas (uri, type, version, version_text, content, created_at)
-      VALUES (?, ?, ?, ?, ?, ?)`),
-    delete: db.prepare<[uri: string]>('DELETE FROM schemas WHERE uri = ?'),
-    find: db.prepare<
-      [uri: string],
-      SchemaRecord
-    >(`SELECT uri, type, ifnull(version_text, version) AS version, content, created_at AS createdAt
-      FROM schemas WHERE uri = ?`),
-    registration: db.prepare<[uri: string], { registration: number }>(
-      'SELECT registration FROM schemas WHERE uri = ?',
-    ),
-    count: db.prepare<[], { count: number }>('SELECT count(*) AS count FROM schemas'),
-    page: db.prepare<
-      [limit: number, offset: number],
-      SchemaSummary
-    >(`SELECT uri, type, ifnull(version_text, version) AS version, created_at AS createdAt
-      FROM schemas ORDER BY registration LIMIT ? OFFSET ?`),
   }
 }

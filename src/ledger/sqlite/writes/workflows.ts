@@ -71,14 +71,8 @@ export class SqliteWorkflows implements WorkflowLedger, WorkflowReads, KnownWork
     return this.#access.writeMany(weight, () => cancelWorkflow(this.#store, id, now))
   }
 
-  stepsAmong(jobIds: readonly string[]): ReadonlySet<string> {
-    const { workflows } = this.#store
-    try {
-      return this.#access.read(() => new Set(jobIds.filter((id) => workflows.owns(id))))
-    } catch {
-      // The file cannot be read: the write will say so.
-      return new Set()
-    }
+  isAnyRunning(): boolean {
+    return this.#store.workflows.isAnyRunning
   }
 
   onNews(listener: (news: readonly WorkflowNews[]) => void): void {
