@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { JobRow, RowState } from '../../../src/job/job.ts'
 import { isStale } from '../../../src/job/stale.ts'
 import type { DecideFailure, FailureChange } from '../../../src/ledger/leases.ts'
@@ -373,6 +373,12 @@ export function failContract({ harness, ledger, row, plant }: UnderTest): void {
   })
 
   describe('endOverdue', () => {
+    // A constant clock, so that it does not stop early for the time that it takes.
+    beforeEach(() => {
+      vi.spyOn(performance, 'now').mockReturnValue(1)
+    })
+    afterEach(() => vi.restoreAllMocks())
+
     const terms = { visibilityTimeoutMs: 1000, timeoutMs: 0 }
     const beat = { now: NOW + 999, workerId: 'worker-1', leaseMs: null }
 
