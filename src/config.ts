@@ -68,6 +68,7 @@ export interface Config {
   access: AccessConfig
   /** Whether the console is served at `/console`. */
   hasConsole: boolean
+  consoleLinks: ConsoleLinks
   logLevel: LogLevel
   /** Which variables the environment or a file sets; the others have their defaults. */
   sources: Readonly<Partial<Record<string, 'env' | 'file'>>>
@@ -75,6 +76,14 @@ export interface Config {
 
 /** Far below the plugin's limit of 2³² − 1 ms (seed 002 §9.1.2). */
 const MAX_HORIZON_MS = 7 * 86_400_000
+
+/** What the console leads to or asks elsewhere; null: nothing. */
+export interface ConsoleLinks {
+  /** With `{trace_id}` in it. */
+  traceUrl: string | null
+  /** Decodes encrypted args in the visitor's browser. */
+  codecUrl: string | null
+}
 
 interface Variable {
   fallback: string
@@ -156,6 +165,11 @@ export const VARIABLES = {
     fallback: 'auto',
     doc: '0 | 1: the console at /console; auto = if OJS_HOST is loopback',
   },
+  OJS_TRACE_URL: {
+    fallback: '',
+    doc: 'where the console links traces to: https://traces.example.com/{trace_id}',
+  },
+  OJS_CODEC_URL: { fallback: '', doc: 'what the console asks to decode encrypted args' },
   OJS_LOG_LEVEL: { fallback: 'info', doc: LOG_LEVELS.join(' | ') },
 } as const satisfies Record<string, Variable>
 
@@ -219,6 +233,7 @@ export function readConfig(given: Environment): { config: Config; warnings: stri
     schemaStrict: oneOf('OJS_SCHEMA_STRICT', ['0', '1']) === '1',
     access: readAccess(read, mistakes),
     hasConsole: hasConsole(oneOf('OJS_CONSOLE', ['auto', '0', '1']), read('OJS_HOST')),
+    consoleLinks: consoleLinks(read, mistakes),
     logLevel: oneOf('OJS_LOG_LEVEL', LOG_LEVELS),
     sources: sourcesIn(given),
   }
@@ -353,6 +368,25 @@ function queueNames(text: string, prefix: string, mistakes: string[]): string[] 
     }
   }
   return names
+}
+
+function consoleLinks(read: (name: Name) => string, mistakes: string[]): ConsoleLinks {
+  const traceUrl = read('OJS_TRACE_URL') || null
+  const codecUrl = read('OJS_CODEC_URL') || null
+  if (traceUrl !== null && !(isWebAddress(traceUrl) && traceUrl.includes('{trace_id}'))) {
+    mistakes.push('OJS_TRACE_URL must be a URL such as https://traces.example.com/{trace_id}')
+  }
+  if (codecUrl !== null && !isWebAddress(codecUrl)) {
+    mistakes.push('OJS_CODEC_URL must be a URL such as https://codec.example.com/decode')
+  }
+  return { traceUrl, codecUrl }
+}
+
+/** Without a password, since every visitor is told the address. */
+function isWebAddress(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, username, password } = new URL(text)
+  return /^https?:$/.test(protocol) && username === '' && password === ''
 }
 
 /** Shows no part of the URL: it may hold a password. */

@@ -36,6 +36,8 @@ const SHOWN: readonly [keyof typeof VARIABLES, (config: Config) => unknown][] = 
   ['OJS_EVENTS_EXCHANGE', ({ eventsExchange }) => eventsExchange],
   ['OJS_SCHEMA_STRICT', ({ schemaStrict }) => schemaStrict],
   ['OJS_CONSOLE', ({ hasConsole }) => hasConsole],
+  ['OJS_TRACE_URL', ({ consoleLinks }) => consoleLinks.traceUrl],
+  ['OJS_CODEC_URL', ({ consoleLinks }) => consoleLinks.codecUrl],
   ['OJS_LOG_LEVEL', ({ logLevel }) => logLevel],
 ]
 

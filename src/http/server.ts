@@ -50,6 +50,7 @@ export type HttpServiceOptions = Pick<HttpServerOptions, 'host' | 'port' | 'acce
     events: Pick<EventRing, 'list'> & FollowedRing
     /** Whether the console is served. */
     hasConsole: boolean
+    consoleLinks: SignIn['links']
   } & Omit<ManifestFacts, 'baseUrl' | 'access' | 'maxBodyBytes'>
 
 /** Creates the HTTP door with all its routes (seed 001, Appendix A). */
@@ -84,7 +85,9 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
     observer: options.metrics.http,
     audit: auditTrail(deps),
     sessions: door.signIn.sessions,
-    routes: options.hasConsole ? [...routes, ...consolePages()] : routes,
+    routes: options.hasConsole
+      ? [...routes, ...consolePages(options.consoleLinks.codecUrl)]
+      : routes,
     onStopping: () => {
       polls.endAll()
       streams.endAll()
@@ -95,11 +98,12 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
 
 function signInOf(
   deps: Deps,
-  { access, tls, version }: HttpServiceOptions,
+  { access, tls, version, consoleLinks: links }: HttpServiceOptions,
   endpoints: SignIn['endpoints'],
 ): SignIn {
   const sessions = new Sessions(() => deps.clock.now())
-  return { keys: access.apiKeys, sessions, isTls: tls !== undefined, version, endpoints }
+  const isTls = tls !== undefined
+  return { keys: access.apiKeys, sessions, isTls, version, links, endpoints }
 }
 
 /** All endpoints; `test/http/access/roles.test.ts` lists the roles of each. */

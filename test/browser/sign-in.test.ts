@@ -1,3 +1,6 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { newApiKey, ROLES, type Role } from '../../src/http/access/api-keys.ts'
 import { vhostForAll } from '../support/broker/rabbit.ts'
@@ -9,11 +12,36 @@ const keys = new Map(ROLES.map((role) => [role, newApiKey(`the-${role}`, role)])
 const some = newApiKey('the-some', 'reader', ['pay*'])
 const keyOf = (role: Role) => keys.get(role)?.key ?? ''
 
+/** A codec of an operator, on an origin of its own: here the args are encrypted by Base64. */
+const codec = forAll(
+  async () => {
+    const server = createServer(async (request, response) => {
+      const headers = {
+        'Access-Control-Allow-Origin': request.headers.origin ?? '',
+        'Access-Control-Allow-Credentials': 'true',
+        'Access-Control-Allow-Headers': 'content-type',
+      }
+      const { args } = JSON.parse((await text(request)) || '{}')
+      const decoded = args?.map((each: string) => Buffer.from(each, 'base64').toString())
+      response.writeHead(200, headers).end(JSON.stringify({ args: decoded }))
+    })
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+    const { port } = server.address() as AddressInfo
+    return { server, url: `http://127.0.0.1:${port}/decode` }
+  },
+  ({ server }) => {
+    server.closeAllConnections()
+    server.close()
+  },
+)
+
 const vhost = vhostForAll()
 const gateway = forAll(
   () =>
     startTestGateway(vhost.url, {
       OJS_API_KEYS: [...keys.values(), some].map(({ entry }) => entry).join(),
+      OJS_CODEC_URL: codec.url,
+      OJS_TRACE_URL: 'https://traces.example.com/trace/{trace_id}',
     }),
   (each) => each.destroy(),
 )
@@ -157,4 +185,25 @@ test('a queue offers each role what it may do', async () => {
     }
     expect(found, role).toEqual(expected)
   }
+})
+
+test('the browser asks the codec for encrypted args, and a trace has its link', async () => {
+  const trace = '4bf92f3577b34da6a3ce929d0e0e4736'
+  const secret = Buffer.from('the plain secret').toString('base64')
+  const meta = { traceparent: `00-${trace}-00f067aa0ba902b7-01` }
+  const body = { type: 'pay.roll', args: [secret], queue: 'payroll', meta }
+  const headers = { Authorization: `Bearer ${keyOf('producer')}` }
+  const { id } = (await gateway.request('POST', '/ojs/v1/jobs', body, headers)).body.job
+  const { page, go } = await signedIn('operator')
+  await go(`/jobs/${id}`)
+  await page.getByText(secret).first().waitFor()
+  const link = page.getByRole('link', { name: trace })
+  expect(await link.getAttribute('href')).toBe(`https://traces.example.com/trace/${trace}`)
+  await page.getByRole('button', { name: 'Decode' }).click()
+  await page.getByText('the plain secret').waitFor()
+  // The policy lets the page ask this origin, and no other.
+  const policy = (await page.request.get(page.url().split('#')[0] ?? '')).headers()
+  expect(policy['content-security-policy']).toContain(
+    `connect-src 'self' ${new URL(codec.url).origin};`,
+  )
 })

@@ -31,6 +31,13 @@ test('the page may load and call its own host only, and is asked for each time',
   const policy = String(headers['content-security-policy'])
   expect(policy).toContain("default-src 'none'")
   expect(policy).not.toMatch(/unsafe|https?:|\*|data:/)
+  expect(policy).toContain("connect-src 'self';")
+  const codecUrl = 'https://codec.example.com:8443/decode?key=1'
+  const links = { consoleLinks: { traceUrl: null, codecUrl } }
+  const withCodec = String((await ask('/console/', {}, links)).headers['content-security-policy'])
+  expect(withCodec).toBe(
+    policy.replace("connect-src 'self'", "connect-src 'self' https://codec.example.com:8443"),
+  )
   // Relative addresses, nothing inline.
   expect(body).not.toMatch(/(?:src|href)="(?!\.\/assets\/)/)
   expect(body).not.toMatch(/<style|style=|<script(?![^>]*\bsrc=)|\son\w+=/)

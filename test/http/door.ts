@@ -38,6 +38,7 @@ export async function openDoor(
     shownConfig: {},
     ledgerAtStart: { bytes: 0, freeBytes: 0, at: 0 },
     hasConsole: true,
+    consoleLinks: { traceUrl: null, codecUrl: null },
     metrics: {
       http: {
         requestDone: (route, method, status, seconds) => {

@@ -230,6 +230,10 @@ export interface Operations {
       options?: {
         [k: string]: unknown
       }
+      /**
+       * Of the trace that it belongs to.
+       */
+      trace_id?: string
       metadata: {
         created_at: string
         enqueued_at: string
@@ -3773,6 +3777,14 @@ export interface Session {
    * Of the session.
    */
   expires_at?: string
+  /**
+   * Where to find a trace: with `{trace_id}` in it (`OJS_TRACE_URL`).
+   */
+  trace_url?: string
+  /**
+   * What decodes encrypted args (`OJS_CODEC_URL`).
+   */
+  codec_url?: string
   /**
    * Every endpoint that the caller may use, as `GET /ojs/v1/jobs/{id}`.
    */

@@ -65,7 +65,7 @@ function Groups({ groups }: { groups: readonly FailureGroup[] }): ReactNode {
       label={t.nav.failures}
       heads={[
         t.failures.error,
-        t.failures.count,
+        { text: t.failures.count, className: 'number' },
         t.failures.trend,
         t.failures.types,
         t.failures.first,

@@ -6,23 +6,24 @@ import type { Route } from '../route.ts'
 import { BuiltFiles } from './built-files.ts'
 
 /**
- * The page may load its own files and call its own gateway, nothing else. Nothing is inline, and no other site
- * may frame it.
+ * The page may load its own files and call its own gateway and the codec, nothing else. Nothing is inline, and
+ * no other site may frame it.
  */
-const POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self'",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ')
+function policyWith(codecUrl: string | null): string {
+  const codec = codecUrl === null ? '' : ` ${new URL(codecUrl).origin}`
+  return [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self'",
+    `connect-src 'self'${codec}`,
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join('; ')
+}
 
 const HEADERS = [
-  'Content-Security-Policy',
-  POLICY,
   'Referrer-Policy',
   'no-referrer',
   'Cross-Origin-Opener-Policy',
@@ -34,16 +35,20 @@ const HEADERS = [
 /** The name of a hashed file tells its content. */
 const FOR_EVER = 'public, max-age=31536000, immutable'
 
-/** All locations are relative, so that a proxy may serve the gateway below a path. */
-export function consolePages(): Route[] {
+/**
+ * All locations are relative, so that a proxy may serve the gateway below a path. `codecUrl`: what the page may
+ * ask besides (`OJS_CODEC_URL`).
+ */
+export function consolePages(codecUrl: string | null): Route[] {
   const files = new BuiltFiles()
+  const headers = ['Content-Security-Policy', policyWith(codecUrl), ...HEADERS]
   const to = async (name: string, request: Request, response: Response) => {
     const file = await files.file(name)
     if (file === undefined) throw noSuchFile(request.path)
     const isPacked = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
     const bytes = isPacked ? file.packed : file.plain
     const caching = name.startsWith('assets/') ? FOR_EVER : 'no-cache'
-    const extra = [...HEADERS, 'Cache-Control', caching]
+    const extra = [...headers, 'Cache-Control', caching]
     if (isPacked) extra.push('Content-Encoding', 'gzip')
     response.writeHead(200, answerHeaders(request, extra, file.type, bytes.length))
     response.end(bytes)

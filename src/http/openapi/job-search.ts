@@ -123,6 +123,7 @@ export const GET_ADMIN_JOB: Description = {
     200: jobWith({
       'retry_policy?': told('The same as `retry`.', MAP),
       'options?': MAP,
+      'trace_id?': told('Of the trace that it belongs to.'),
       metadata: object({
         created_at: INSTANT,
         enqueued_at: INSTANT,

@@ -11,6 +11,8 @@ const SESSION = entity('Session', {
   'role?': oneOf(ROLES),
   'queues?': told('The key is for these only.', list(TEXT)),
   'expires_at?': told('Of the session.', INSTANT),
+  'trace_url?': told('Where to find a trace: with `{trace_id}` in it (`OJS_TRACE_URL`).'),
+  'codec_url?': told('What decodes encrypted args (`OJS_CODEC_URL`).'),
   operations: told(
     'Every endpoint that the caller may use, as `GET /ojs/v1/jobs/{id}`.',
     list(TEXT),

@@ -1,6 +1,7 @@
 /** A job as a list shows it, and as the Admin API shows it in full. */
 import { jobDocument, timestamp } from '../../job/document.ts'
 import type { JobRow } from '../../job/job.ts'
+import { traceIdOf } from '../../job/trace/traceparent.ts'
 import { jsonOrNull, membersOf } from '../../job/values/json-value.ts'
 import { withheld, withoutText } from '../../job/withheld.ts'
 import type { FoundJob } from '../../operations/search/search.ts'
@@ -82,6 +83,7 @@ export function jobDetail({ whole, workflowId }: FoundJob, isWithheld: boolean):
       retry_policy: shown['retry'],
       workflow_id: workflowId ?? undefined,
       options: optionsOf(whole, shown),
+      trace_id: traceIdOf(whole.carry?.traceparent ?? ''),
     }),
     metadata: timesOf(whole),
   }

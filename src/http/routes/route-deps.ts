@@ -16,6 +16,8 @@ export interface SignIn {
   keys: readonly ApiKey[]
   sessions: Sessions
   isTls: boolean
+  /** What its console leads to. */
+  links: { traceUrl: string | null; codecUrl: string | null }
   version: string
   /** All endpoints of the API. */
   endpoints(): readonly Endpoint[]

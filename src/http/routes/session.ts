@@ -81,8 +81,16 @@ function sessionOf(signIn: SignIn, key?: Caller, endsAt?: number): object {
     ...(key !== undefined && { name: key.name, role: key.role }),
     ...(key?.queues !== undefined && { queues: key.queues }),
     ...(endsAt !== undefined && { expires_at: timestamp(endsAt) }),
+    ...(isSignedIn && linksOf(signIn)),
     operations: usable.map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, '{$1}')}`),
     version: signIn.version,
+  }
+}
+
+function linksOf({ links: { traceUrl, codecUrl } }: SignIn): object {
+  return {
+    ...(traceUrl !== null && { trace_url: traceUrl }),
+    ...(codecUrl !== null && { codec_url: codecUrl }),
   }
 }
 

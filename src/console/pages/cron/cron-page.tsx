@@ -48,7 +48,7 @@ export function CronPage(): ReactNode {
           t.jobs.type,
           t.cron.next,
           t.cron.last,
-          t.cron.runs,
+          { text: t.cron.runs, className: 'number' },
           t.queues.actions,
         ]}
         row={(entry) => <Row key={entry.name} entry={entry} />}

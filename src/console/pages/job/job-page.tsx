@@ -12,11 +12,13 @@ import { State } from '../../ui/state.tsx'
 import { Tree } from '../../ui/tree.tsx'
 import { When } from '../../ui/when.tsx'
 import { Attempts } from './attempts.tsx'
+import { Decoded } from './decoded.tsx'
 import { JobActions } from './job-actions.tsx'
 import { JobProgress } from './job-progress.tsx'
 import { Message } from './message.tsx'
 import type { ShownJob } from './shown-job.ts'
 import { Timeline } from './timeline.tsx'
+import { TraceLink } from './trace-link.tsx'
 
 export function JobPage(): ReactNode {
   const { id } = useParams({ from: '/jobs/$id' })
@@ -84,6 +86,9 @@ function Facts({ job }: { job: ShownJob }): ReactNode {
     [t.job.timeout, job.timeout_ms === 0 ? t.job.noLimit : duration(job.timeout_ms)],
     ...(job.worker_id ? [[t.job.worker, job.worker_id] as [string, ReactNode]] : []),
     ...(job.tags.length > 0 ? [[t.job.tags, job.tags.join(', ')] as [string, ReactNode]] : []),
+    ...(job.trace_id
+      ? [[t.job.trace, <TraceLink key="trace" id={job.trace_id} />] as [string, ReactNode]]
+      : []),
     ...(job.generation ? [[t.job.generation, job.generation] as [string, ReactNode]] : []),
   ]
   const others: [string, string | undefined][] = [
@@ -140,16 +145,17 @@ function timesOf(job: ShownJob): [string, string][] {
 }
 
 function Values({ job }: { job: ShownJob }): ReactNode {
-  const values: [string, unknown][] = [
-    [t.job.args, job.args],
+  const values: [string, unknown, ReactNode?][] = [
+    [t.job.args, job.args, <Decoded key="args" job={job} />],
     [t.job.meta, job.meta],
     [t.job.result, job.result],
   ]
   return values.map(
-    ([name, value]) =>
+    ([name, value, more]) =>
       !isEmpty(value) && (
         <Card key={name} title={name}>
           <Tree value={value} name={name} />
+          {more}
         </Card>
       ),
   )
