@@ -180,7 +180,9 @@ type Environment = Readonly<Record<string, string | undefined>>
 const MAY_BE_IN_FILES = ['OJS_AMQP_URL', 'OJS_API_KEYS', 'OJS_MANAGEMENT_URL'] as const
 
 /** Read by the command `recover` only: the gateway's URL, and the API key that the command sends. */
-const OTHER_NAMES = new Set(['OJS_URL', 'OJS_API_KEY'])
+const OTHER_NAMES = new Set([
+  ...['OJS_URL', 'OJS_API_KEY', 'OJS_CLIENT_CA', 'OJS_CLIENT_CERT', 'OJS_CLIENT_KEY'],
+])
 
 /** The environment cannot be used. The message is for the operator and has one line per mistake. */
 export class ConfigError extends Error {

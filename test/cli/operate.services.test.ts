@@ -73,6 +73,20 @@ it('queues, cron, workers and dead letters', async () => {
   expect((await cli('queues list')).out).toContain('clic')
   expect((await cli('queues pause clic')).out).toContain('paused')
   expect((await cli('queues resume clic')).code).toBe(0)
+  expect((await cli('queues drain clic')).out).toContain('draining')
+  expect((await cli('queues resume clic')).code).toBe(0)
+  const retry = '--default-retry {"max_attempts":7}'
+  expect(documents(await cli(`queues config clic ${retry} --json`))).toEqual([
+    { default_retry: { max_attempts: 7 } },
+  ])
+  expect((await cli('queues config clic')).out).toContain('default_retry')
+  expect(documents(await cli('queues config clic --unset default_retry --json'))).toEqual([{}])
+  expect((await cli('queues config clic --max-size many')).code).toBe(2)
+  expect((await cli('queues delete clic')).code).toBe(2)
+  expect(await cli('queues delete clic --yes')).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('has jobs'),
+  })
   expect((await cli('queues show no-such-queue')).code).toBe(3)
   const entry = { name: 'nightly', cron: '0 3 * * *', type: 'a', args: [] }
   await gateway.request('POST', '/ojs/v1/cron', entry)
@@ -87,6 +101,20 @@ it('queues, cron, workers and dead letters', async () => {
   expect((await cli('workers quiet w9')).out).toContain('quiet')
   expect((await cli('dead-letters stats')).out).toContain('by_queue')
   expect((await cli('dead-letters retry --queue clic --dry-run')).out).toContain('0 jobs match')
+})
+
+it('operations: list, show, stop; and another priority for a job', async () => {
+  const id = await pushed('clie')
+  expect((await cli(`jobs prioritize ${id} --priority 7`)).code).toBe(0)
+  expect((await gateway.get(id)).body.job.priority).toBe(7)
+  expect((await cli(`jobs prioritize ${id}`)).code).toBe(2)
+  const [begun] = documents(await cli('jobs cancel --queue clie --yes --detach --json'))
+  expect((await cli('operations list')).out).toContain(begun.operation)
+  expect(documents(await cli(`operations show ${begun.operation} --json`))).toMatchObject([
+    { id: begun.operation, action: 'cancel' },
+  ])
+  expect((await cli(`operations stop ${begun.operation}`)).code).toBe(0)
+  expect((await cli('operations show none')).code).toBe(3)
 })
 
 it('events tail prints what happens', async () => {

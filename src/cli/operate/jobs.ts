@@ -5,7 +5,7 @@ import { actOnMany, type ManyOptions, withMany } from './act-on-many.ts'
 import { type FilterOptions, filterOf, integer, json, jsonObject, withFilters } from './filters.ts'
 import type { Group } from './group.ts'
 import { print } from './output.ts'
-import type { Session } from './session.ts'
+import { type Session, segment } from './session.ts'
 
 const COLUMNS = ['id', 'type', 'queue', 'state', 'attempt', 'created_at', 'error.message']
 
@@ -53,6 +53,19 @@ export const jobsGroup: Group = {
       'run ended jobs again, of a filter without --state the discarded ones',
     )
     acting(group, run, 'delete', 'delete ended jobs for good')
+    group
+      .command('prioritize <id>')
+      .description('give a job that waits another priority')
+      .requiredOption('--priority <number>', '-100 to 100, the highest first', integer)
+      .action(
+        run(async (session, { priority }: { priority: number }, id) => {
+          const path = `/admin/jobs/${segment(id)}`
+          const { job } = await session.ask('PATCH', path, { priority })
+          if (session.isJson) return session.show(job as object)
+          print(`${id}: priority ${priority}`)
+          return 0
+        }),
+      )
     copying(group, run)
   },
 }

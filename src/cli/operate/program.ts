@@ -7,6 +7,7 @@ import { eventsGroup } from './events.ts'
 import { EXIT, endOf } from './exit-codes.ts'
 import type { Group, Run } from './group.ts'
 import { jobsGroup } from './jobs.ts'
+import { operationsGroup } from './operations.ts'
 import { queuesGroup } from './queues.ts'
 import { type CommonOptions, Session } from './session.ts'
 import { SUMMARIES } from './summaries.ts'
@@ -18,6 +19,7 @@ const GROUPS: Readonly<Record<keyof typeof SUMMARIES, Group>> = {
   'dead-letters': deadLettersGroup,
   cron: cronGroup,
   workers: workersGroup,
+  operations: operationsGroup,
   events: eventsGroup,
 }
 
@@ -67,6 +69,12 @@ function withCommon(command: Command): void {
   command
     .option('--url <url>', "the server's URL; default: OJS_URL, else the gateway of this machine")
     .option('--key-file <path>', 'a file with the API key; default: OJS_API_KEY')
+    .option(
+      '--ca <path>',
+      "a PEM file with the CA of the server's certificate; default: OJS_CLIENT_CA",
+    )
+    .option('--cert <path>', 'a PEM file with a client certificate; default: OJS_CLIENT_CERT')
+    .option('--cert-key <path>', 'a PEM file with its private key; default: OJS_CLIENT_KEY')
     .option('--json', 'print JSON, one document in a line')
     .showHelpAfterError(`See ojs-rabbitmq ${command.parent?.name()} ${command.name()} --help`)
 }

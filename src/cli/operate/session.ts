@@ -3,9 +3,10 @@ import { readFileSync } from 'node:fs'
 import { HttpTransport, OJSClient } from '../../sdk/index.ts'
 import { Mistake } from './exit-codes.ts'
 import { print, printTable, type Row } from './output.ts'
+import { type TlsOptions, tlsFetch } from './tls-fetch.ts'
 
 /** The options that every command takes. */
-export interface CommonOptions {
+export interface CommonOptions extends TlsOptions {
   url?: string
   keyFile?: string
   json?: boolean
@@ -19,13 +20,14 @@ export class Session {
   readonly isJson: boolean
   readonly #transport: HttpTransport
 
-  /** Throws `Mistake` for a URL or a key that cannot be used. */
+  /** Throws `Mistake` for a URL, a key or a certificate that cannot be used. */
   constructor(options: CommonOptions, env: NodeJS.ProcessEnv) {
     this.isJson = options.json === true
     const auth = keyOf(options, env)
     const url = urlOf(options, env)
+    const fetch = tlsFetch(options, env)
     try {
-      this.#transport = new HttpTransport({ url, ...(auth && { auth }) })
+      this.#transport = new HttpTransport({ url, ...(auth && { auth }), ...(fetch && { fetch }) })
     } catch (error) {
       throw new Mistake(error instanceof Error ? error.message : String(error))
     }
