@@ -23,6 +23,8 @@ export interface EnvelopeContext {
   /** Wall time, ms; `scheduled_at` and `expires_at` are compared with it. */
   wall: number
   timeoutMs: number
+  /** How long a completed job is kept, and its result with it; default: for ever. */
+  resultMs?: number
   prefix: string
   /** Carried beside the body: trace, idempotency key, headers and properties of a native message. */
   carry?: Carry
@@ -106,6 +108,7 @@ export function describeJob(request: PushRequest, context: EnvelopeContext): Des
     schema: request.schema ?? undefined,
     rate_limit: options.rate_limit ?? undefined,
     concurrency: options.concurrency ?? undefined,
+    result_ttl: options.result_ttl ?? undefined,
     created_at: timestamp(createdAt),
   }
   const members = withUnknown(known, request)
@@ -127,7 +130,7 @@ export function describeJob(request: PushRequest, context: EnvelopeContext): Des
       expiresAt: expiresAt?.ms ?? null,
       createdAt,
       envelope,
-      carry: carryOf(context.carry, tags, scheduledAt, limitOf(options, request, queue)),
+      carry: carryOf(context, tags, scheduledAt, limitOf(options, request, queue), options),
       start: startOf(options, scheduledAt, context),
       unique: claim?.unique ?? null,
     },
@@ -165,7 +168,12 @@ function mergeOptions(request: PushRequest): Omit<PushOptions, 'meta' | 'metadat
     pending: inner.pending ?? request.pending ?? null,
     rate_limit: inner.rate_limit ?? request.rate_limit ?? null,
     concurrency: inner.concurrency ?? request.concurrency ?? null,
+    result_ttl: either(inner.result_ttl, request.result_ttl),
   }
+}
+
+function either<T>(inner: T | undefined, outer: T | undefined): T | null {
+  return inner ?? outer ?? null
 }
 
 /** The level to read an option from; `innerValue`: its value in `options`, under any of its names. */
@@ -333,6 +341,16 @@ function limitOf(options: PushOptions, { type }: PushRequest, queue: string): Co
   return asked === null ? null : concurrencyOf(asked, { type, queue })
 }
 
+/** Null: the result is kept as long as the job, which may be shorter than the producer has asked for. */
+function resultTtlOf(
+  { result_ttl: ttl }: PushOptions,
+  { resultMs = Number.POSITIVE_INFINITY }: EnvelopeContext,
+): number | null {
+  if (ttl == null || ttl < 0) return null
+  const ms = ttl * 1_000
+  return ms < resultMs ? ms : null
+}
+
 function checkMetaSize(meta: Record<string, unknown>): void {
   const bytes = utf8Bytes(JSON.stringify(meta))
   if (bytes <= MAX_META_BYTES) return
@@ -365,13 +383,16 @@ function pick(source: Record<string, unknown>, names: readonly string[]): object
 }
 
 function carryOf(
-  carry: Carry | undefined,
+  context: EnvelopeContext,
   tags: readonly string[],
   scheduledAt: Instant | null,
   concurrency: Concurrency | null,
+  options: PushOptions,
 ): Carry | null {
-  const all: Carry = { ...carry }
+  const all: Carry = { ...context.carry }
+  const resultTtlMs = resultTtlOf(options, context)
   if (concurrency) all.concurrency = concurrency
+  if (resultTtlMs !== null) all.resultTtlMs = resultTtlMs
   if (tags.length > 0) all.tags = tags
   if (scheduledAt) all.scheduledAt = scheduledAt.text
   return Object.keys(all).length > 0 ? all : null

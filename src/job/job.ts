@@ -106,6 +106,8 @@ export interface Carry {
   properties?: { appId?: string; replyTo?: string }
   /** The job's concurrency key and limit. */
   concurrency?: Concurrency
+  /** How long its result is kept, if not as long as the job. 0: not at all. */
+  resultTtlMs?: number
   /** The id of the job that this one was made from, as a copy. */
   copyOf?: string
   /** The id of the copy by which this dead letter was retried, with changes. */

@@ -11,7 +11,7 @@ import { membersOf } from './values/json-value.ts'
 const OPTIONS: ReadonlySet<string> = new Set([
   ...['queue', 'priority', 'timeout_ms', 'timeout', 'visibility_timeout_ms', 'visibility_timeout'],
   ...['delay_until', 'scheduled_at', 'expires_at', 'retry', 'retry_policy', 'max_attempts'],
-  ...['unique', 'tags', 'pending', 'rate_limit', 'concurrency', 'meta', 'metadata'],
+  ...['unique', 'tags', 'pending', 'rate_limit', 'concurrency', 'result_ttl', 'meta', 'metadata'],
 ])
 
 const ENVELOPE = ['specversion', 'id', 'type', 'args', 'schema', 'options']
@@ -27,6 +27,7 @@ const SYSTEM = [
   ...['result', 'error', 'errors', 'parent_results', 'workflow_id', 'workflow_step'],
   ...['x_ojs_generation', 'retry_extra', 'unique_extra', 'copy_of', 'retried_as'],
   'held_by',
+  'result_expires_at',
 ]
 
 const KNOWN: ReadonlySet<string> = new Set([...ENVELOPE, ...OPTIONS, ...SYSTEM])

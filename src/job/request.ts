@@ -34,6 +34,8 @@ export interface PushOptions {
   pending?: boolean | null
   rate_limit?: Record<string, unknown> | null
   concurrency?: ConcurrencyRequest | null
+  /** Seconds; -1: as long as the job (OJS results). */
+  result_ttl?: number | null
   meta?: Record<string, unknown> | null
   metadata?: Record<string, unknown> | null
 }

@@ -179,6 +179,12 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   cancel(id: string, now: number, cause?: Cause): Promise<Cancelled | Stale>
 
   /**
+   * Drops results whose `Carry.resultTtlMs` is over, at most `limit`; a result with 0 was never kept. Returns how
+   * many it has looked at; 0: there are no more. By index.
+   */
+  pruneResults(now: number, limit: number): Promise<number>
+
+  /**
    * PATCH: another priority for a job that is `available`, `scheduled` or `pending`. A job with a message
    * (`hasMessage`) goes on in the next generation: an `available` one with a fresh nonce, a `scheduled` one is
    * held by the ledger from now on; native workers are told by `Reads.tombstones` that the message before is

@@ -52,6 +52,7 @@ interface OperationSettings {
   visibilityTimeoutMs: number
   /** Execution timeout of a job that names none. */
   timeoutMs: number
+  retention: { readonly completedMs: number }
   /**
    * RabbitMQ's delivery timeout. When a lease would last nearly as long, the gateway acknowledges its
    * delivery early (docs/architecture.md §4.4).

@@ -41,3 +41,25 @@ export function waitOver({ id, state }: JobRow): OjsError {
     details: { reason: 'wait_timeout', job_id: id, state },
   })
 }
+
+/** When the result of a completed job goes; null: with the job. */
+export function resultExpiresAt({ state, completedAt, carry }: JobRow): number | null {
+  const ttlMs = carry?.resultTtlMs
+  return state !== 'completed' || completedAt === null || ttlMs === undefined
+    ? null
+    : completedAt + ttlMs
+}
+
+/** True if the job was completed and its result is gone, or soon will be: its time is over. */
+export function isPruned(job: JobRow, now: number): boolean {
+  const expiresAt = resultExpiresAt(job)
+  return expiresAt !== null && expiresAt <= now
+}
+
+/** 410. */
+export function resultPruned(id: string): OjsError {
+  return new OjsError('not_found', `The result of job '${id}' is not kept any more.`, {
+    status: 410,
+    details: { reason: 'result_pruned', resource_type: 'result', resource_id: id },
+  })
+}

@@ -38,6 +38,7 @@ export function retention(deps: Deps, kept: Retention): Loop {
         )
       if (deps.pruneHold.isHeld) return false
       seenAt = await noteSeen(deps, seenAt)
+      await inPages(isStopped, () => deps.ledger.pruneResults(deps.clock.now(), PAGE))
       const pruned = await inPages(isStopped, () => pruneOnce(deps, kept))
       const surplus = await pruneSurplus(deps, kept.maxDeadLetters, isStopped)
       if (pruned + surplus > 0) deps.logger.info({ jobs: pruned + surplus }, 'ended jobs pruned')

@@ -23,6 +23,7 @@ import { queueContract } from './contract/queues.ts'
 import { releaseContract } from './contract/releases.ts'
 import { reportStreamContract } from './contract/report-stream.ts'
 import { reportContract } from './contract/reports.ts'
+import { resultContract } from './contract/results.ts'
 import { retentionContract } from './contract/retention.ts'
 import { retryQueueContract } from './contract/retry-queues.ts'
 import { scheduleContract } from './contract/schedule.ts'
@@ -67,6 +68,7 @@ export const RULES: readonly Part[] = [
   trafficContract,
   workflowContract,
   priorityContract,
+  resultContract,
   progressContract,
   searchContract,
   concurrencyContract,

@@ -76,6 +76,11 @@ describe('answers are as the OpenAPI document says:', () => {
     await ask('GET', `/admin/jobs/${job.id}`)
     await ask('GET', `/admin/jobs/${job.id}/message`)
     await ask('GET', '/admin/workers/w1')
+    const brief = { type: 'r', args: [], options: { queue, result_ttl: 0 } }
+    const { job: kept } = await ask('POST', '/jobs', brief)
+    await ask('POST', '/workers/fetch', { queues: [queue], worker_id: 'w1', wait_ms: 15_000 })
+    await ask('POST', `/jobs/${kept.id}/ack`, { result: 1 })
+    await ask('GET', `/jobs/${kept.id}/result`)
     await ask('GET', '/workers/w1/health')
     await ask('POST', '/workers/nack', { job_id: job.id, error })
     await ask('GET', `/jobs/${job.id}`)

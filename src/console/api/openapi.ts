@@ -56,6 +56,7 @@ export type JobOptions = {
     max_per_second?: number | null
   } | null
   concurrency?: ConcurrencyPolicy
+  result_ttl?: number | null
   meta?: {} | null
   metadata?: {} | null
 } | null
@@ -554,6 +555,10 @@ export interface Operations {
       job_id: string
       state: JobState
       completed_at?: string
+      /**
+       * With `result_ttl`; else the result goes with the job.
+       */
+      result_expires_at?: string
       result?: unknown
       error?: Failure
       payload_withheld?: true
@@ -2814,6 +2819,7 @@ export interface PushRequest {
     max_per_second?: number | null
   } | null
   concurrency?: ConcurrencyPolicy
+  result_ttl?: number | null
   meta?: {} | null
   metadata?: {} | null
   options?: JobOptions
@@ -2891,6 +2897,10 @@ export interface Job {
   rate_limit?: {
     [k: string]: unknown
   }
+  /**
+   * For how many seconds its result is kept; -1: as long as the job.
+   */
+  result_ttl?: number
   /**
    * At most `limit` jobs of the key are active at once.
    */
@@ -3378,6 +3388,7 @@ export interface CronRequest {
     max_per_second?: number | null
   } | null
   concurrency?: ConcurrencyPolicy
+  result_ttl?: number | null
   meta?: {} | null
   metadata?: {} | null
   options?: JobOptions
@@ -3417,6 +3428,7 @@ export interface CronChange {
     max_per_second?: number | null
   } | null
   concurrency?: ConcurrencyPolicy
+  result_ttl?: number | null
   meta?: {} | null
   metadata?: {} | null
   options?: JobOptions
@@ -3552,6 +3564,7 @@ export interface WorkflowStepRequest {
     max_per_second?: number | null
   } | null
   concurrency?: ConcurrencyPolicy
+  result_ttl?: number | null
   meta?: {} | null
   metadata?: {} | null
   options?: JobOptions

@@ -29,6 +29,7 @@ export const ERRORS = {
   404: ['NotFound', 'There is no such resource.'],
   408: ['TimedOut', 'What was waited for did not happen in time.'],
   409: ['Conflict', 'The state of the resource forbids it, or another one has the identity.'],
+  410: ['Gone', 'It was there, and is not kept any more.'],
   413: ['TooLarge', 'The body is too large, or has too many values.'],
   415: ['UnsupportedMediaType', 'The body is not JSON, or in an unknown coding.'],
   422: ['Unprocessable', 'The request is well-formed, and cannot be carried out.'],

@@ -101,6 +101,10 @@ export const RESULT: Description = {
         job_id: ID,
         state: STATE,
         'completed_at?': INSTANT,
+        'result_expires_at?': told(
+          'With `result_ttl`; else the result goes with the job.',
+          INSTANT,
+        ),
         'result?': ANY,
         'error?': FAILURE,
         'payload_withheld?': TRUE,
@@ -108,5 +112,5 @@ export const RESULT: Description = {
     ),
     202: told('It has not ended yet.', object({ job_id: ID, state: STATE })),
   },
-  errors: [408],
+  errors: [408, 410],
 }

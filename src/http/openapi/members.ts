@@ -69,6 +69,7 @@ const JOB_MEMBERS = {
   tags: list(TEXT),
   'schema?': told('The URI of the schema that `args` match.'),
   'rate_limit?': MAP,
+  'result_ttl?': told('For how many seconds its result is kept; -1: as long as the job.', INTEGER),
   'concurrency?': told(
     'At most `limit` jobs of the key are active at once.',
     object({ 'key?': TEXT, limit: INTEGER }),

@@ -3,7 +3,14 @@ import type { Request, Response } from 'express'
 import { invalidField, unavailable } from '../../errors.ts'
 import { timestamp } from '../../job/document.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
-import { MAX_RESULT_WAIT_MS, result, waitOver } from '../../operations/results.ts'
+import {
+  isPruned,
+  MAX_RESULT_WAIT_MS,
+  result,
+  resultExpiresAt,
+  resultPruned,
+  waitOver,
+} from '../../operations/results.ts'
 import { integer, parameter } from '../message/query.ts'
 import { answer } from '../message/respond.ts'
 import { RESULT } from '../openapi/jobs.ts'
@@ -37,6 +44,7 @@ async function answerResult(door: Door, request: Request, response: Response): P
       waitMs,
       signal: poll.signal,
     })
+    if (isPruned(job, door.deps.clock.now())) throw resultPruned(job.id)
     if (isTerminal(job.state)) answer(response, 200, endDocument(job))
     else if (waitMs === 0) {
       const body = JSON.stringify({ job_id: job.id, state: job.state })
@@ -63,11 +71,13 @@ function waitOf(request: Request): number {
 }
 
 function endDocument(job: JobRow): string {
+  const expiresAt = resultExpiresAt(job)
   const endedAt = job.completedAt ?? job.cancelledAt ?? job.discardedAt
   const head = JSON.stringify({
     job_id: job.id,
     state: job.state,
     ...(endedAt !== null && { completed_at: timestamp(endedAt) }),
+    ...(expiresAt !== null && { result_expires_at: timestamp(expiresAt) }),
   })
   let text = head.slice(0, -1)
   if (job.result !== null) text += `,"result":${job.result}`

@@ -33,7 +33,9 @@ export function stepJob(request: PushRequest, start: StepStart): NewJob {
   const { id, now, wall, workflow, parentResults } = start
   const { timeoutMs, prefix, ...trace } = workflow.settings
   const carry = traceOf(request, trace)
-  const job = toNewJob(request, { newId: () => id, now, wall, timeoutMs, prefix, carry })
+  // Later steps are given its result: it is kept as long as the workflow, whatever its `result_ttl`.
+  const resultMs = 0
+  const job = toNewJob(request, { newId: () => id, now, wall, timeoutMs, resultMs, prefix, carry })
   const members = `"workflow_id":"${workflow.id}","workflow_step":${JSON.stringify(workflow.step)}`
   const envelope = `${job.envelope.slice(0, -1)},${members},"parent_results":${parentResults}}`
   return { ...job, envelope }

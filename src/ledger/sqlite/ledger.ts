@@ -97,7 +97,7 @@ import { applyReports } from './writes/native-reports.ts'
 import { insertMany, insertOne } from './writes/push.ts'
 import { SqliteIdleQueues, SqlitePauses } from './writes/queues.ts'
 import { rearmQueue, rearmRetryQueue, SqliteLostMessages } from './writes/republish.ts'
-import { boundEnds, pruneBatch, pruneDeadLetters } from './writes/retention.ts'
+import { boundEnds, pruneBatch, pruneDeadLetters, pruneResults } from './writes/retention.ts'
 import { SqliteSchemas } from './writes/schemas.ts'
 import { endStep } from './writes/workflow-run.ts'
 import { SqliteWorkflows } from './writes/workflows.ts'
@@ -334,6 +334,13 @@ export class SqliteLedger implements Ledger {
 
   discardDead(jobMessage: DeadMessage, terms: { now: number; wall: number }): Promise<DeadOutcome> {
     return this.#access.writeMany(1, () => discardDead(this.#store, jobMessage, terms))
+  }
+
+  async pruneResults(now: number, limit: number): Promise<number> {
+    // Look first: this runs every few seconds, and mostly there are none.
+    if (this.#access.read(() => this.#store.statements.resultsEnding.all(now, 1)).length === 0)
+      return 0
+    return await this.#access.writeMany(limit, () => pruneResults(this.#store, now, limit))
   }
 
   prioritize(...[id, priority, terms]: Parameters<Ledger['prioritize']>) {

@@ -35,6 +35,7 @@ import { sql as bulk } from './migrations/0030-bulk.ts'
 import { sql as concurrency } from './migrations/0031-concurrency.ts'
 import { sql as queueSettings } from './migrations/0032-queue-settings.ts'
 import { sql as audit } from './migrations/0033-audit.ts'
+import { sql as resultEnds } from './migrations/0034-result-ends.ts'
 import { LEDGER_ID, RUNNING_ID } from './running-mark.ts'
 import { type Database, inTransaction } from './sql/driver.ts'
 
@@ -73,6 +74,7 @@ export const MIGRATIONS: readonly string[] = [
   concurrency,
   queueSettings,
   audit,
+  resultEnds,
 ]
 
 /** A migration blocks the process, log output included: wait this long so that the announcement gets out. */

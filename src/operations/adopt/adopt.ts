@@ -39,6 +39,7 @@ export function adoptedJob(
     now: deps.clock.now(),
     wall: deps.clock.wall(),
     timeoutMs: deps.settings.timeoutMs,
+    resultMs: deps.settings.retention.completedMs,
     prefix: deps.settings.prefix,
     limits: valueLimits(JSON_LIMITS, maxBytes(deps.settings)),
   }

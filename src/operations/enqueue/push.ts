@@ -205,6 +205,7 @@ export function newJob(
     now: deps.clock.now(),
     wall: deps.clock.wall(),
     timeoutMs: deps.settings.timeoutMs,
+    resultMs: deps.settings.retention.completedMs,
     prefix: deps.settings.prefix,
     carry: traceOf(request, context),
     ...(sorting && { sorting }),

@@ -104,6 +104,7 @@ const options = {
   pending: { type: ['boolean', 'null'] },
   rate_limit: rateLimit,
   concurrency,
+  result_ttl: { ...integer, minimum: -1, maximum: MAX_DURATION_MS / 1_000 },
   meta: map,
   metadata: map,
 }

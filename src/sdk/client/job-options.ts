@@ -54,6 +54,8 @@ export interface JobOptions extends WireJobOptions {
   rateLimit?: RateLimit | undefined
   /** How many jobs of a key are active at once. The others wait in line (`held_by`). */
   concurrency?: ConcurrencyPolicy | undefined
+  /** For how many seconds its result is kept; 0: not at all, -1: as long as the job, which is the default. */
+  resultTtl?: number | undefined
 }
 
 /** The `options` of a PUSH request as they are sent (seed 001 §9.1, "Options Fields"). */
@@ -74,6 +76,7 @@ export interface WireJobOptions {
   visibility_timeout_ms?: number | undefined
   rate_limit?: RateLimit | undefined
   concurrency?: ConcurrencyPolicy | undefined
+  result_ttl?: number | undefined
 }
 
 /** One job of a batch or workflow. `id`, `meta` and `schema` may be given here or in `options`. */
@@ -169,6 +172,7 @@ const OPTIONS: ReadonlySet<string> = new Set<keyof WireJobOptions>([
   'visibility_timeout_ms',
   'rate_limit',
   'concurrency',
+  'result_ttl',
 ])
 
 function unknownOption(name: string): TypeError {

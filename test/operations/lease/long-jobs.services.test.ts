@@ -310,6 +310,35 @@ describe('results', () => {
     )
   })
 
+  test('are kept for result_ttl, and after that a 410', async () => {
+    const completed = async (ttl: number) => {
+      const { id } = await startJob(gateway, freshQueue(), { result_ttl: ttl })
+      expect((await gateway.ack(id, { result: { rows: 3 } })).status).toBe(200)
+      return id
+    }
+    const [none, short, hour] = [await completed(0), await completed(1), await completed(3_600)]
+    const always = await completed(-1)
+    expect(await read(none, 'result')).toMatchObject({
+      status: 410,
+      body: { error: { code: 'not_found', details: { reason: 'result_pruned' } } },
+    })
+    const { body } = await read(hour, 'result')
+    expect(body).toMatchObject({ result: { rows: 3 }, result_expires_at: expect.any(String) })
+    expect(Date.parse(body.result_expires_at) - Date.parse(body.completed_at)).toBe(3_600_000)
+    // As long as the job, which may be shorter than 30 days.
+    for (const id of [always, await completed(30 * 86_400)]) {
+      expect((await read(id, 'result')).body).not.toHaveProperty('result_expires_at')
+    }
+    await eventually(async () => (await read(short, 'result')).status === 410)
+    await eventually(async () => (await gateway.get(short)).body.job.result === undefined)
+    expect((await gateway.get(hour)).body.job).toMatchObject({
+      result_ttl: 3_600,
+      result: { rows: 3 },
+    })
+    const wrong = await gateway.push(freshQueue(), { options: { result_ttl: -2 } })
+    expect(wrong.status).toBe(400)
+  })
+
   test('are a 408 when the wait is over', async () => {
     const id = (await gateway.push(freshQueue())).body.job.id
     expect(await read(id, 'result', '?wait=true&timeout=1')).toMatchObject({

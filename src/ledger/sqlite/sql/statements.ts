@@ -19,6 +19,7 @@ import { LEASED, prepareLeases } from './lease.ts'
 import { prepareNative } from './native.ts'
 import { prepareProgress } from './progress.ts'
 import { prepareQueues } from './queue.ts'
+import { prepareResults } from './results.ts'
 import { JOB_COLUMNS, type RawRow, type RawStanding, STANDING_COLUMNS } from './rows.ts'
 import { prepareSearch } from './search.ts'
 import { prepareTraffic } from './traffic.ts'
@@ -100,6 +101,7 @@ export function prepareStatements(db: Database) {
     ...prepareKeptKeys(db),
     ...prepareHistory(db),
     ...prepareProgress(db),
+    ...prepareResults(db),
     ...prepareSearch(db),
     ...prepareAudit(db),
     ...prepareBulk(db),

@@ -3,6 +3,7 @@ import type { JobRow } from '../../../job/job.ts'
 import { begun, freed } from '../concurrency/lines.ts'
 import { counted } from '../state/state-counter.ts'
 import type { Store } from '../state/store.ts'
+import { limitResult } from './retention.ts'
 
 /** The state and holder of a row before the write. */
 type Before = Pick<JobRow, 'state' | 'holder'>
@@ -51,6 +52,7 @@ export function ended(
   freed(store, job, before.state === 'active')
   store.workflows.ended(store, job)
   if (job.completedAt === null || job.state !== 'completed') return
+  if (job.carry?.resultTtlMs !== undefined) limitResult(store, job, job.carry.resultTtlMs)
   const isKnown = isTimed && job.startedAt !== null
   // The report may have waited for minutes: the worker's own measure is then the shorter and better one.
   const durationMs = isKnown ? Math.min(elapsedMs, job.completedAt - (job.startedAt ?? 0)) : null

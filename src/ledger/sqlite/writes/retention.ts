@@ -1,5 +1,5 @@
 /** Prunes rows whose retention time is over, in small batches. */
-import { isErased } from '../../../job/job.ts'
+import { isErased, type JobRow } from '../../../job/job.ts'
 import type { PruneCutoffs } from '../../ledger.ts'
 import type { Flag } from '../sql/driver.ts'
 import type { PrunableRow } from '../sql/end.ts'
@@ -58,6 +58,26 @@ export function pruneBatch(
   if (left > 0) left -= store.keptKeys.prune(now, left)
   if (left > 0) left -= pruneWorkflows(store, cutoffs.completed, left)
   return limit - left
+}
+
+/** Drops the result of a job that has just been completed, or notes when it is to go. */
+export function limitResult({ statements }: Store, job: JobRow, ttlMs: number): void {
+  if (ttlMs > 0) {
+    statements.noteResultEnd.run(job.id, ttlMs)
+    return
+  }
+  statements.dropResult.run(job.id)
+  job.result = null
+}
+
+/** Drops results whose time is over. Returns how many entries are done. */
+export function pruneResults({ statements }: Store, now: number, limit: number): number {
+  const ending = statements.resultsEnding.all(now, limit)
+  for (const { job, completedAt } of ending) {
+    statements.pruneResult.run(job, completedAt)
+    statements.forgetResultEnd.run(job)
+  }
+  return ending.length
 }
 
 /** Prunes the oldest dead letters of a queue that has more than `max`. Returns how many rows it changed. */
