@@ -9,6 +9,7 @@ import {
   NOW,
   owedBy,
   pushed,
+  settleLazily,
   TERMS,
   type UnderTest,
 } from '../harness.ts'
@@ -86,7 +87,11 @@ export function priorityContract({ ledger, row, plant }: UnderTest): void {
     it('takes a scheduled job back from the exchange of the delay plugin', async () => {
       const { id } = await stored({ start: { state: 'scheduled', dueAt: NOW + 9_000 } })
       await ledger.sendAhead(NOW + 10_000, 10)
-      expect(await row(id)).toMatchObject({ outbox: expect.any(Number), retryQueueMs: 0 })
+      const sent = await row(id)
+      expect(sent).toMatchObject({ outbox: expect.any(Number), retryQueueMs: 0 })
+      ledger.confirmed(sent.outbox ?? 0)
+      await settleLazily(ledger)
+      expect(await row(id)).toMatchObject({ outbox: null, retryQueueMs: 0 })
       await ledger.prioritize(id, 2, DO)
       expect(await row(id)).toMatchObject({
         ...{ state: 'scheduled', priority: 2, generation: 1, outbox: null, retryQueueMs: null },

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { JobRow } from '../../../src/job/job.ts'
-import { fenceOf, fetched, jobMessage, NOW, TERMS, type UnderTest } from '../harness.ts'
+import { fenceOf, fetched, jobMessage, NOW, prunedRows, TERMS, type UnderTest } from '../harness.ts'
 
 /** Results that go before their jobs do. */
 export function resultContract({ ledger, row }: UnderTest): void {
@@ -38,12 +38,21 @@ export function resultContract({ ledger, row }: UnderTest): void {
       expect(await ledger.pruneResults(NOW + 20, 2)).toBe(1)
     })
 
+    it('is none of the job that takes the place of a pruned one', async () => {
+      const gone = await completed(50)
+      ledger.messageReturned(gone.id, 0)
+      expect(await prunedRows({ ledger })).toBe(1)
+      const job = await fetched(ledger)
+      await ledger.complete(job.id, fenceOf(job), { now: NOW + 20, result: '2' })
+      await ledger.pruneResults(NOW + 60, 10)
+      expect(await row(job.id)).toMatchObject({ result: '2' })
+    })
+
     it('is that of the last completion', async () => {
       const { id } = await completed(50)
       const bounds = { deadLettersOnly: false, sparesRetried: false, scope: null }
       const how = { action: 'retry', states: ['completed'], ...bounds } as const
       await ledger.bulk.act([id], how, { now: NOW + 20, wall: NOW, cause: {}, maxMs: 1_000 })
-      await ledger.pruneResults(NOW + 70, 10)
       const [again] = await ledger.claim([jobMessage(id, { generation: 1 })], TERMS)
       if (again?.verdict !== 'claimed') throw new Error('not claimed')
       await ledger.complete(id, fenceOf(again.job), { now: NOW + 40, result: '2' })
