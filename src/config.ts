@@ -78,7 +78,7 @@ export interface Config {
 const MAX_HORIZON_MS = 7 * 86_400_000
 
 /** What the console leads to or asks elsewhere; null: nothing. */
-export interface ConsoleLinks {
+interface ConsoleLinks {
   /** With `{trace_id}` in it. */
   traceUrl: string | null
   /** Decodes encrypted args in the visitor's browser. */

@@ -250,3 +250,16 @@ test('keys lead along the list and to other pages', async () => {
   await page.keyboard.press('y')
   await page.getByRole('heading', { name: 'System' }).waitFor()
 })
+
+test('a German browser gets German, and English when that is chosen', async () => {
+  await pushPending('deutsch', 1_234)
+  const { page, go } = await visit(browser, gateway.url, { locale: 'de-DE' })
+  await go('/jobs?q=queue:deutsch')
+  await page.getByText('1.234 passen').waitFor()
+  expect(await page.locator('html').getAttribute('lang')).toBe('de')
+  await page.getByLabel('Sprache').selectOption('English')
+  await page.getByText('1,234 match').waitFor()
+  expect(await page.locator('html').getAttribute('lang')).toBe('en')
+  await page.reload()
+  await page.getByRole('link', { name: 'Overview' }).waitFor()
+})

@@ -3,7 +3,7 @@ import { Link, Outlet } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { useApi } from '../api/queries.ts'
 import { useSession } from '../api/session.ts'
-import { t } from '../text/text.ts'
+import { chooseLanguage, LANGUAGE, LANGUAGES, type Language, t } from '../text/text.ts'
 import icon from '../ui/icon.svg'
 import { useNotes } from '../ui/notes.ts'
 import { KeyHelp, useKeys } from './keys.tsx'
@@ -28,6 +28,7 @@ export function Shell(): ReactNode {
             {t.palette.open} <kbd>Ctrl K</kbd>
           </button>
           <ThemeChoice />
+          <LanguageChoice />
           <Who />
         </div>
       </nav>
@@ -87,6 +88,28 @@ function ThemeChoice(): ReactNode {
         {THEMES.map((each) => (
           <option key={each} value={each}>
             {t.theme[each]}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+}
+
+/** The page is loaded anew: its texts are read once. */
+function LanguageChoice(): ReactNode {
+  return (
+    <label className="theme-choice">
+      <span>{t.language.label}</span>
+      <select
+        value={LANGUAGE}
+        onChange={(event) => {
+          chooseLanguage(event.target.value as Language)
+          window.location.reload()
+        }}
+      >
+        {Object.entries(LANGUAGES).map(([each, name]) => (
+          <option key={each} value={each} lang={each}>
+            {name}
           </option>
         ))}
       </select>

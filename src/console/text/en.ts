@@ -61,6 +61,7 @@ export const EN = {
     foreign: 'foreign',
   },
   theme: { label: 'Theme', system: 'System', light: 'Light', dark: 'Dark' },
+  language: { label: 'Language' },
   errors: {
     request: 'Request',
     unreachable: 'The gateway cannot be reached. Trying again …',

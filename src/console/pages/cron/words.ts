@@ -7,7 +7,9 @@ type Describe = (expression: string) => string
 /** Loaded with the first look at a recurring job. */
 async function load(): Promise<Describe> {
   const { toString: words } = (await import('cronstrue')).default
-  const options = { use24HourTimeFormat: true, verbose: false }
+  // Registers itself there.
+  if (LANGUAGE === 'de') await import('cronstrue/locales/de')
+  const options = { locale: LANGUAGE, use24HourTimeFormat: true, verbose: false }
   return (expression) => words(expression, options)
 }
 
