@@ -12,7 +12,10 @@ it('expire discards the other jobs when the change of one of them fails', async 
   for (let n = 0; n < 3; n++) ids.push((await pushed(ledger, { expiresAt: NOW })).id)
   const [first, second = '', third] = ids
   refuseChangesOf(db, second)
+  // A clock that stands, so that a busy machine does not end the page early.
+  const clock = vi.spyOn(performance, 'now').mockReturnValue(0)
   const expired = await ledger.expire(TERMS)
+  clock.mockRestore()
   expect(expired.map(({ job }) => job.id)).toEqual([first, third])
   expect(await Promise.all(ids.map(async (id) => (await rowOf(ledger, id)).state))).toEqual([
     'discarded',
