@@ -246,6 +246,16 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
       expect(await found(ANY_JOB)).toEqual(ids.toReversed())
     })
 
+    it('counts dead letters among the states that are asked for', async () => {
+      const dead = (states: JobFilter['states']) =>
+        ledger.search.count(filterOf({ isDeadLetter: true, states }), 1_000)
+      const { count } = await dead([])
+      expect(count).toBe(ledger.known.deadLetterCount())
+      expect(count).toBeGreaterThan(0)
+      expect(await dead(['available', 'discarded'])).toMatchObject({ count })
+      expect(await dead(['available', 'completed'])).toEqual({ count: 0, isBound: false })
+    })
+
     it('counts up to a bound where counts are not kept', async () => {
       const mail = filterOf({ types: [prefix('mail')] })
       expect(await ledger.read.search.count(mail, 3)).toEqual({ count: 3, isBound: true })

@@ -175,17 +175,13 @@ export function* rangesOf(
   filter: JobFilter,
   add: (range: SearchRange) => void,
 ): Generator<void, boolean> {
-  const { counter, queues: known } = store
-  const { isHeld } = filter
-  const queues = filter.queues.length > 0 ? filter.queues : known.all().map(({ name }) => name)
-  const states = [...statesOf(filter.states)]
-  const wanted = isOpen(filter.ended) ? states : states.filter((state) => ENDED.includes(state))
+  const { counter } = store
+  const wanted = wantedStates(filter)
   let count = 0
-  for (const queue of new Set(queues)) {
+  for (const queue of wantedQueues(store, filter)) {
     const counts = counter.of(queue)
     for (const state of wanted) {
       if (counts[state] === 0) continue
-      if (isHeld && (state !== 'available' || counter.held(queue) === 0)) continue
       for (const type of typesIn(store, queue, state, filter.types)) {
         if (count >= MAX_RANGES) return true
         for (const isLate of ON_TIME_AND_LATE) add([queue, state, type, isLate])
@@ -195,6 +191,17 @@ export function* rangesOf(
     }
   }
   return false
+}
+
+function wantedStates({ states, ended, isHeld }: JobFilter): JobState[] {
+  const all = [...statesOf(states)]
+  if (isHeld) return all.filter((state) => state === 'available')
+  return isOpen(ended) ? all : all.filter((state) => ENDED.includes(state))
+}
+
+function wantedQueues({ counter, queues: known }: Store, { queues, isHeld }: JobFilter) {
+  const names = new Set(queues.length > 0 ? queues : known.all().map(({ name }) => name))
+  return isHeld ? [...names].filter((name) => counter.held(name) > 0) : names
 }
 
 /** The types of the filter that a queue has jobs of, by seeks in the index. */
