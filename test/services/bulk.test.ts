@@ -83,7 +83,10 @@ it('an operation waits while the relay is behind, and goes on when it has caught
   })
   expect(steps.join(' ')).toContain('behind behind behind')
   expect(steps.join(' ')).not.toContain('behind page')
-  expect(await harness.ledger.bulk.find(id)).toMatchObject({ state: 'completed', succeeded: JOBS })
+  expect(await harness.ledger.read.bulk.find(id)).toMatchObject({
+    state: 'completed',
+    succeeded: JOBS,
+  })
   expect(events.filter(({ type }) => type === 'bulk.retry.completed')).toHaveLength(1)
 })
 
@@ -94,5 +97,8 @@ it('a deletion waits for nobody: it owes no messages', async () => {
   const id = await begun('delete', 'cancelled')
   await runningUntil(bulkOperations(deps, 1), () => expect(counts().cancelled).toBe(0))
   expect(counts()).toMatchObject({ discarded: 3, available: 1 })
-  expect(await harness.ledger.bulk.find(id)).toMatchObject({ state: 'completed', succeeded: JOBS })
+  expect(await harness.ledger.read.bulk.find(id)).toMatchObject({
+    state: 'completed',
+    succeeded: JOBS,
+  })
 })

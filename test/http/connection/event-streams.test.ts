@@ -12,7 +12,11 @@ import { jobRow } from '../job-rows.ts'
 const ALL: StreamFilter = { channel: 'all', isMeant: () => true, types: new Set(), form: 'all' }
 
 /** A real server whose every request is a stream of the ring, and its first reader. */
-async function served(capacity: number, patience?: { stuckMs: number; lastWordMs: number }) {
+async function served(
+  capacity: number,
+  patience?: { stuckMs: number; lastWordMs: number },
+  filter = ALL,
+) {
   const ring = new EventRing(capacity, { now: () => 0, wall: () => 0 }, uuid7)
   const streams = new EventStreams(ring, () => ({}), patience)
   const responses: ServerResponse[] = []
@@ -23,7 +27,7 @@ async function served(capacity: number, patience?: { stuckMs: number; lastWordMs
       admission: { headers: [] },
       get: (name: string) => (request as IncomingMessage).headers[name],
     })
-    streams.follow(asked as unknown as Request, response as unknown as Response, ALL)
+    streams.follow(asked as unknown as Request, response as unknown as Response, filter)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -39,17 +43,20 @@ async function served(capacity: number, patience?: { stuckMs: number; lastWordMs
     const job = jobRow({ type })
     for (let i = 0; i < count; i++) ring.onJobEvent({ type: 'job.completed', job })
   }
-  return { socket, streams, tell, open, responses }
+  const cancelled = () =>
+    ring.onJobEvent({ type: 'job.cancelled', job: jobRow(), previousState: 'active' })
+  return { socket, streams, tell, cancelled, open, responses }
 }
 
 const LARGE = 'x'.repeat(100_000)
 
 /** Reads what comes: how many events, and the end of the text. */
-function reading(socket: Socket): { events: number; tail: string } {
-  const read = { events: 0, tail: '' }
+function reading(socket: Socket): { events: number; cancelled: number; tail: string } {
+  const read = { events: 0, cancelled: 0, tail: '' }
   socket.on('data', (chunk) => {
     const lines = `${read.tail}${chunk}`.split('\n')
     read.events += lines.slice(0, -1).filter((line) => line === 'event: job.completed').length
+    read.cancelled += lines.filter((line) => line === 'event: job.cancelled').length
     read.tail = lines.at(-1) ?? ''
   })
   return read
@@ -67,6 +74,22 @@ test('a reader who falls behind the ring is told how many events are gone, and g
   expect(text).toContain('event: system.events_dropped\ndata: {"channel":"all","dropped_count":25')
   tell(1)
   await expect.poll(() => text.split('event: job.completed').length - 1).toBe(11)
+})
+
+test.each([
+  ['job.complete', 0],
+  ['job.completed', 3],
+  ['job.c*', 3],
+  ['*', 3],
+])('a reader who asks for %s gets %i events', async (type, count) => {
+  const filter = { ...ALL, types: new Set([type, 'job.cancelled']) }
+  const { socket, tell, streams, cancelled } = await served(10, undefined, filter)
+  const read = reading(socket)
+  await expect.poll(() => streams.size).toBe(1)
+  tell(3)
+  cancelled()
+  await expect.poll(() => read.cancelled).toBe(1)
+  expect(read.events).toBe(count)
 })
 
 test('a reader who is gone is forgotten', async () => {

@@ -54,6 +54,21 @@ export function bulkContract({ harness, ledger, row }: UnderTest): void {
   const statesOf = (ids: readonly string[]) =>
     Promise.all(ids.map(async (id) => (await row(id)).state))
 
+  describe('an atomic action', () => {
+    const actOn = (ids: readonly string[]) =>
+      ledger.bulk.act(ids, steering('cancel'), { ...TIMES, isAtomic: true })
+
+    it('changes nothing if one job of many is refused, and tells of that one only', async () => {
+      const ids = await waiting(4)
+      await ledger.cancel(ids[2] ?? '', NOW)
+      const refused = { did: null, id: ids[2], reason: 'cancelled', state: 'cancelled' }
+      expect(await actOn(ids)).toEqual([refused])
+      expect(await statesOf(ids)).toEqual(['available', 'available', 'cancelled', 'available'])
+      const others = ids.filter((_, i) => i !== 2)
+      expect((await actOn(others)).map(({ did }) => did)).toEqual(['cancel', 'cancel', 'cancel'])
+    })
+  })
+
   describe('bulk operations', () => {
     it('are kept as they were begun, newest first, also over a restart', async () => {
       const [one, other] = [operation(), operation({ action: 'retry', filter: DEAD, limit: 7 })]

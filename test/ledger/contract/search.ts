@@ -248,7 +248,7 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
 
     it('counts dead letters among the states that are asked for', async () => {
       const dead = (states: JobFilter['states']) =>
-        ledger.search.count(filterOf({ isDeadLetter: true, states }), 1_000)
+        ledger.read.search.count(filterOf({ isDeadLetter: true, states }), 1_000)
       const { count } = await dead([])
       expect(count).toBe(ledger.known.deadLetterCount())
       expect(count).toBeGreaterThan(0)
