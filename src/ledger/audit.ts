@@ -30,7 +30,9 @@ export interface AuditPage {
 export interface AuditLedger {
   /** Stores a record under the next number, and forgets those beyond the newest 10,000. */
   append(record: AuditRecord): Promise<void>
+}
 
+export interface AuditReads {
   /** Newest first, with all writes that were requested before. `total` counts all records of the key. By index. */
   list(page: AuditPage): Promise<{ records: (AuditRecord & { number: number })[]; total: number }>
 }

@@ -1,8 +1,10 @@
 /** Reads of the ledger's rows: committed, and asked of the ledger itself. */
+
 import type { CronEntry, CronStanding } from '../job/cron/entry.ts'
 import type { Checkpoint, JobRow, JobStanding, OwedMessage } from '../job/job.ts'
 import type { ProgressNote } from '../job/progress.ts'
 import type { WorkflowHead, WorkflowRow } from '../job/workflow/row.ts'
+import type { AuditReads } from './audit.ts'
 import type { BulkOperation } from './bulk.ts'
 import type { CronRun, DueEntry } from './cron.ts'
 import type { DeadLetterStats } from './dead-letters.ts'
@@ -28,6 +30,7 @@ interface LedgerSize {
 
 export interface Reads {
   readonly cron: CronReads
+  readonly audit: AuditReads
   readonly schemas: SchemaReads
   readonly workflows: WorkflowReads
   readonly idempotency: IdempotencyReads

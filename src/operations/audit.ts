@@ -35,5 +35,5 @@ export function auditTrail({
 
 /** Newest first. Throws 503. */
 export function listAudit({ ledger }: Pick<Deps, 'ledger'>, page: AuditPage) {
-  return ledger.audit.list(page)
+  return ledger.read.audit.list(page)
 }

@@ -79,12 +79,12 @@ export function knownOf(
 
 export function readsOf(parts: Parts, store: Store, access: Access): Reads {
   const { cron, schemas, workflows, idempotency, lostMessages, epochs, history, confirms } = parts
-  const { search, bulk, progress, checkpoints, concurrency } = parts
+  const { audit, search, bulk, progress, checkpoints, concurrency } = parts
   const { statements, tombstones, traffic } = store
   return {
     ...{ cron, schemas, workflows, idempotency, lostMessages, epochs, history, traffic },
     size: () => access.ask(() => onlyRow(statements.size.get())),
-    ...{ search, bulk, progress, checkpoints, concurrency },
+    ...{ audit, search, bulk, progress, checkpoints, concurrency },
     deadLetterStats: (queues) => search.deadLetterStats(queues),
     find: (id) => access.ask(() => toJobRow(statements.find.get(id))),
     standing: (id) => access.ask(() => toStanding(statements.standing.get(id))),

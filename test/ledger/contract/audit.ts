@@ -19,17 +19,17 @@ export function auditContract({ harness, ledger }: UnderTest): void {
   })
   const all = { before: null, limit: 100, key: null }
   const statuses = async (page: Partial<typeof all> | { before: number } | { key: string }) => {
-    const { records, total } = await ledger.audit.list({ ...all, ...page })
+    const { records, total } = await ledger.read.audit.list({ ...all, ...page })
     return [records.map(({ status }) => status), total]
   }
 
   describe('audit records', () => {
     it('are listed newest first, page by page, also after a restart', async () => {
-      expect(await ledger.audit.list(all)).toEqual({ records: [], total: 0 })
+      expect(await ledger.read.audit.list(all)).toEqual({ records: [], total: 0 })
       for (const status of [1, 2, 3]) await ledger.audit.append(record(status))
       await harness.reopen()
       await ledger.audit.append(record(4, null))
-      const { records, total } = await ledger.audit.list({ ...all, limit: 2 })
+      const { records, total } = await ledger.read.audit.list({ ...all, limit: 2 })
       expect(total).toBe(4)
       expect(records.map(({ number: _number, ...rest }) => rest)).toEqual([
         record(4, null),
@@ -43,7 +43,7 @@ export function auditContract({ harness, ledger }: UnderTest): void {
         await ledger.audit.append(record(status, key))
       }
       expect(await statuses({ key: 'a' })).toEqual([[3, 1], 2])
-      const [newest] = (await ledger.audit.list({ ...all, key: 'a' })).records
+      const [newest] = (await ledger.read.audit.list({ ...all, key: 'a' })).records
       expect(await statuses({ key: 'a', before: newest?.number ?? 0 })).toEqual([[1], 2])
       expect(await statuses({ key: 'none' })).toEqual([[], 0])
     })
@@ -58,7 +58,7 @@ export function auditContract({ harness, ledger }: UnderTest): void {
       const numbers = Array.from({ length: KEPT + 3 }, (_, n) => n)
       await Promise.all(numbers.map((n) => ledger.audit.append(record(n))))
       expect(await statuses({ limit: 1 })).toEqual([[KEPT + 2], KEPT])
-      const [oldest] = (await ledger.audit.list({ ...all, limit: KEPT + 3 })).records.slice(-1)
+      const [oldest] = (await ledger.read.audit.list({ ...all, limit: KEPT + 3 })).records.slice(-1)
       expect(oldest?.status).toBe(3)
       await harness.reopen()
       await ledger.audit.append(record(99_999))

@@ -1,5 +1,5 @@
 /** Audit records: a ring of rows. */
-import type { AuditLedger, AuditRecord } from '../../audit.ts'
+import type { AuditLedger, AuditReads, AuditRecord } from '../../audit.ts'
 import type { Access } from '../commit/access.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { Statements } from '../sql/statements.ts'
@@ -8,7 +8,7 @@ import type { Statements } from '../sql/statements.ts'
 const KEPT = 10_000
 
 /** See `AuditLedger`. */
-export class SqliteAudit implements AuditLedger {
+export class SqliteAudit implements AuditLedger, AuditReads {
   readonly #statements: Statements
   readonly #access: Access
 
@@ -26,7 +26,7 @@ export class SqliteAudit implements AuditLedger {
     })
   }
 
-  async list(...[{ before, limit, key }]: Parameters<AuditLedger['list']>) {
+  async list(...[{ before, limit, key }]: Parameters<AuditReads['list']>) {
     await this.#access.written()
     const { audit, auditOfKey, auditCount, auditCountOfKey } = this.#statements
     const end = before ?? Number.MAX_SAFE_INTEGER
