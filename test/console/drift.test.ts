@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
 import { driftOf } from '../../src/console/pages/queues/drift.ts'
-import { t } from '../../src/console/text/text.ts'
 
 const NO_JOBS = { scheduled: 0, pending: 0, retryable: 0, completed: 0, cancelled: 0, discarded: 0 }
 const seen = (
@@ -28,26 +27,26 @@ test.each([
   // What a concurrency key holds back has no message.
   [{ available: 5 }, { ready: 2 }, { held_back: 3 }],
 ])('jobs %o with messages %o agree', (jobs, messages, more) => {
-  expect(seen(jobs, messages, more)).toEqual({ isBad: false, sentences: [t.drift.none] })
+  expect(seen(jobs, messages, more)).toEqual({ isBad: false, reasons: [{ what: 'none' }] })
 })
 
 test('more messages than jobs are of jobs that have ended', () => {
   expect(seen({ available: 1 }, { ready: 3, held: 1, unacknowledged: 1 })).toEqual({
     isBad: false,
-    sentences: [t.drift.more('3')],
+    reasons: [{ what: 'more', count: 3 }],
   })
 })
 
 test('fewer have harmless reasons as long as nothing is known to be lost', () => {
   const fewer = seen({ available: 0, active: 4 }, { ready: 0, held: 1 })
-  const reasons = [t.drift.leases, t.drift.elsewhere]
-  expect(fewer).toEqual({ isBad: false, sentences: [t.drift.fewer('3'), ...reasons] })
+  const reasons = [{ what: 'fewer', count: 3 }, { what: 'leases' }, { what: 'elsewhere' }]
+  expect(fewer).toEqual({ isBad: false, reasons })
   const counted = seen({ available: 2 }, { ready: 0, unacknowledged: 0 })
-  expect(counted).toEqual({ isBad: false, sentences: [t.drift.fewer('2')] })
+  expect(counted).toEqual({ isBad: false, reasons: [{ what: 'fewer', count: 2 }] })
 })
 
 test('messages that are known to be lost are told first', () => {
   const lost = seen({ available: 500 }, { ready: 100, unacknowledged: 0 }, { missing: 400 })
   expect(lost?.isBad).toBe(true)
-  expect(lost?.sentences[0]).toBe(t.drift.missing('400'))
+  expect(lost?.reasons[0]).toEqual({ what: 'missing', count: 400 })
 })

@@ -7,6 +7,13 @@ import { t } from '../../text/text.ts'
 import { Card } from '../../ui/page.tsx'
 import { driftOf } from './drift.ts'
 
+/** Each difference in a sentence. */
+export function sentencesOf(drift: ReturnType<typeof driftOf>): string[] {
+  return (drift?.reasons ?? []).map((reason) =>
+    'count' in reason ? t.drift[reason.what](number(reason.count)) : t.drift[reason.what],
+  )
+}
+
 export function Messages({ queue }: { queue: AdminQueueDetail }): ReactNode {
   const isOpen = useSession().role !== 'reader'
   const { counts, rabbitmq } = queue
@@ -41,7 +48,7 @@ export function Messages({ queue }: { queue: AdminQueueDetail }): ReactNode {
         />
       </div>
       <ul className="plain">
-        {drift.sentences.map((sentence) => (
+        {sentencesOf(drift).map((sentence) => (
           <li key={sentence} className={drift.isBad ? 'message' : ''}>
             {sentence}
           </li>

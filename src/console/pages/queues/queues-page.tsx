@@ -12,6 +12,7 @@ import { PagedTable } from '../../ui/paged-table.tsx'
 import { usePages } from '../../ui/pager.tsx'
 import { State } from '../../ui/state.tsx'
 import { driftOf } from './drift.ts'
+import { sentencesOf } from './messages.tsx'
 import { PauseOrResume } from './pause.tsx'
 
 export function QueuesPage(): ReactNode {
@@ -67,7 +68,7 @@ function Row({ queue }: { queue: AdminQueue }): ReactNode {
       </td>
       <td className="number">{short(counts.available)}</td>
       <td className="number">{short(counts.active)}</td>
-      <td className={drift?.isBad ? 'number bad' : 'number'} title={drift?.sentences.join(' ')}>
+      <td className={drift?.isBad ? 'number bad' : 'number'} title={sentencesOf(drift).join(' ')}>
         {messagesIn(queue)}
       </td>
       <td className="number">{short(counts.scheduled)}</td>
