@@ -56,7 +56,7 @@ export type InsertedAll =
 export interface EnqueueTerms {
   /** The request that asks for the insert, if it has an `Idempotency-Key`. */
   request?: KeyedRequest | undefined
-  /** Called inside the write for a job with the same unique key: may that job still be withdrawn? */
+  /** Called inside the write for a job with the same unique key: may that job still be withdrawn? Pure. */
   isUnsettled?: ((id: string) => boolean) | undefined
   /** For `insert` only: when this many writes wait, commit them without waiting for the turn to end. */
   enough?: number

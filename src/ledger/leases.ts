@@ -100,10 +100,10 @@ export interface ReleaseFence extends SettleFence {
 /** A job message whose job the ledger may have to adopt, because it does not know the id. */
 export interface AdoptableMessage extends ArrivingMessage {
   id: string
-  /** Called if the id is unknown: makes the job of the body. Throws `OjsError` if that is not an OJS job. */
+  /** Called if the id is unknown: makes the job of the body. Pure. Throws `OjsError` if that is not an OJS job. */
   adopt(): NewJob
   /**
-   * Reads `x-ojs-error-code` and `-message`, if the job message carries them. Called only when they may
+   * Reads `x-ojs-error-code` and `-message`, if the job message carries them. Pure. Called only when they may
    * matter.
    */
   reportedError?(): ReportedError | null

@@ -51,7 +51,8 @@ export interface LedgerEpochs {
  * Reads see committed rows only: `known` what this gateway knows without asking, `read` the rows. A caller
  * that must see the writes that still wait for their commit awaits `written` first.
  *
- * Callbacks that a write is given run inside it, perhaps more than once: they have no side effects.
+ * Callbacks that a write is given run inside it, perhaps more than once. They are pure: they read what the gateway
+ * knows, and change nothing. What they say is in the write's outcome.
  */
 export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
   readonly known: Known

@@ -88,7 +88,7 @@ export interface ReportTerms {
   now: number
   /** Lease length for a job that names none. Milliseconds. */
   defaultLeaseMs: number
-  /** Uniform in [0, 1); for the jitter of a retry that the worker leaves to the gateway. */
+  /** Uniform in [0, 1), for the jitter of a retry that the worker leaves to the gateway. Drawn again if the write is. */
   random(): number
   cause?: Cause | undefined
 }
@@ -145,7 +145,7 @@ export type BeatResult =
   | { outcome: 'cancelled'; job: Pick<JobRow, 'id' | 'queue' | 'generation'> }
 
 export interface DeadMessage extends DyingMessage, AdoptableMessage {
-  /** Makes the error record, given what the row knows already. */
+  /** Makes the error record, given what the row knows already. Pure. */
   describe(row: JobRow): DeathRecord
   /** The job message expired in its queue, so no attempt was made. */
   isExpired: boolean

@@ -1,7 +1,7 @@
 /** The part of the ledger's contract for workflows (seed 001 §14). */
 import type { JobRow } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
-import type { EndedStep, FailedStep, WorkflowHead } from '../job/workflow/row.ts'
+import type { EndedStep, FailedStep, WorkflowHead, WorkflowRow } from '../job/workflow/row.ts'
 import type { WorkflowSettings } from '../job/workflow/step.ts'
 import type { PlanNode, WorkflowState, WorkflowType } from '../job/workflow/workflow.ts'
 import type { AnsweredBefore, KeyedRequest } from './idempotency.ts'
@@ -34,7 +34,10 @@ export interface WorkflowLedger {
   onNews(listener: (news: readonly WorkflowNews[]) => void): void
 }
 
-export type WorkflowCreated = { outcome: 'created' | 'duplicate' } | AnsweredBefore
+export type WorkflowCreated =
+  | { outcome: 'created'; workflow: WorkflowRow }
+  | { outcome: 'duplicate' }
+  | AnsweredBefore
 
 export interface NewWorkflow {
   id: string

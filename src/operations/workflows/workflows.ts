@@ -75,7 +75,7 @@ async function createNew(
   const created = await deps.ledger.workflows.create(planned, deps.clock.now(), keyed)
   if (created.outcome === 'remembered') return await replayed(deps, created.remembered, keyed)
   if (created.outcome === 'duplicate') throw idTaken(id)
-  const workflow = await getWorkflow(deps, id)
+  const { workflow } = created
   deps.events.emit({ type: 'workflow.started', workflow, requestId: context.requestId })
   return { workflow }
 }

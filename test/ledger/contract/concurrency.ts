@@ -440,6 +440,10 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
       const again = await ask(id, { isAgain: true })
       expect(again).toMatchObject({ decision: 'run', attempt: 1, isBegun: true, start: null })
       expect(await row(id)).toEqual(begun)
+      // It is not for another worker.
+      const other = askedBy('native-2', { id }, { isKeyed: true, isAgain: true })
+      const terms = { now: NOW, wall: NOW, workerId: 'native-2', defaultLeaseMs: 30_000 }
+      expect(await ledger.claimNative(other, terms)).toEqual({ decision: 'drop', attempt: 1 })
     })
 
     it('begins one attempt when two workers ask at once', async () => {

@@ -87,6 +87,13 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
   const told = () => news.map((one) => `${one.what} ${nameIn(one)}`)
 
   describe('a workflow', () => {
+    it('tells how a workflow stands that it has stored', async () => {
+      const workflow = newGraph({ a: [], b: ['a'] })
+      const created = await ledger.workflows.create(workflow, NOW)
+      expect(created).toEqual({ outcome: 'created', workflow: await find(workflow) })
+      expect(await ledger.workflows.create(workflow, NOW)).toEqual({ outcome: 'duplicate' })
+    })
+
     it('begins at once with the steps that depend on no other step', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'], c: [] }))
       expect(await find(workflow)).toMatchObject({

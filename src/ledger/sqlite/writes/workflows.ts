@@ -40,7 +40,9 @@ export class SqliteWorkflows implements WorkflowLedger, WorkflowReads, KnownWork
     const store = (): WorkflowCreated => {
       if (workflows.statements.head.get(id) !== undefined) return { outcome: 'duplicate' }
       createWorkflow(this.#store, workflow, now)
-      return { outcome: 'created' }
+      const created = findWorkflow(this.#store, id)
+      if (created === null) throw new Error('the workflow was stored')
+      return { outcome: 'created', workflow: created }
     }
     const answerOf = ({ outcome }: WorkflowCreated) =>
       outcome === 'created' ? { ids: [id], existing: [] } : null
