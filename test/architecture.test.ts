@@ -280,8 +280,12 @@ const FLOORS: Readonly<Record<string, { order: readonly string[]; shared: RegExp
     shared: /^http\/(route)\.ts$/,
   },
   'job/': {
-    order: ['values', 'search', 'retry', 'native', 'cron', 'trace', 'workflow'],
+    order: ['values', 'search', 'retry', 'native', 'cron', 'trace', 'transitions', 'workflow'],
     shared: /^job\/[\w-]+\.ts$/,
+  },
+  'ledger/postgres/': {
+    order: ['group', 'writes'],
+    shared: /^ledger\/postgres\/(connection|slot|not-yet)\.ts$/,
   },
   'ledger/sqlite/': {
     order: ['sql', 'commit', 'state', 'search', 'concurrency', 'writes', 'keyed', 'bulk'],

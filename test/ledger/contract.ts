@@ -106,8 +106,8 @@ export function ledgerContract(
     })
     afterEach(async () => {
       // After every test, the totals that the ledger keeps must equal what a count of the rows finds.
-      expectCounts(current)
-      expect(current.inspect()).toEqual([])
+      await expectCounts(current)
+      expect(await current.inspect()).toEqual([])
       await current.destroy()
     })
 

@@ -36,17 +36,19 @@ export interface LedgerHarness {
    */
   plant(rows: readonly Planted[]): Promise<void>
   /** Counts the rows of each queue. Queues without rows may be missing. */
-  recount(): {
-    states: Map<string, StateCounts>
-    deadLetters: Map<string, number>
-    claimable: Map<string, number>
-    held: Map<string, number>
-    /** Active jobs by concurrency key: as kept, and as counted. */
-    keys: { kept: Map<string, number>; counted: Map<string, number> }
-  }
+  recount(): Promise<Recount>
   /** Returns what the implementation finds wrong in its storage. */
-  inspect(): string[]
+  inspect(): Promise<string[]>
   destroy(): Promise<void>
+}
+
+interface Recount {
+  states: Map<string, StateCounts>
+  deadLetters: Map<string, number>
+  claimable: Map<string, number>
+  held: Map<string, number>
+  /** Active jobs by concurrency key: as kept, and as counted. */
+  keys: { kept: Map<string, number>; counted: Map<string, number> }
 }
 
 /** What each part of the contract works with. Its members always refer to the running test's ledger. */
@@ -198,9 +200,9 @@ export async function copyCame(ledger: Ledger, id: string, generation: number): 
 }
 
 /** Compares the totals that the ledger keeps of each queue with a count of the rows. */
-export function expectCounts(harness: LedgerHarness): void {
+export async function expectCounts(harness: LedgerHarness): Promise<void> {
   const { ledger } = harness
-  const { states, deadLetters: dead, claimable, held, keys } = harness.recount()
+  const { states, deadLetters: dead, claimable, held, keys } = await harness.recount()
   expect(keys.kept).toEqual(keys.counted)
   for (const { name } of ledger.known.queues()) {
     const counted = states.get(name) ?? ledger.known.counts('nowhere')

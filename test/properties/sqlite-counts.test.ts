@@ -148,7 +148,7 @@ it('the kept totals equal the counted rows after any sequence of operations on j
         const { ledger } = harness
         await Promise.all(turn.map((one) => act(ledger, one)))
         await settleLazily(ledger)
-        expectCounts(harness)
+        await expectCounts(harness)
         for (const state of WORKFLOW_STATES) {
           const { workflows, total } = await ledger.read.workflows.list({
             ...{ state, limit: 100, offset: 0 },
@@ -157,8 +157,8 @@ it('the kept totals equal the counted rows after any sequence of operations on j
         }
       }
       await harness.reopen()
-      expectCounts(harness)
-      expect(harness.inspect()).toEqual([])
+      await expectCounts(harness)
+      expect(await harness.inspect()).toEqual([])
       await harness.destroy()
     }),
     { numRuns: 15 },

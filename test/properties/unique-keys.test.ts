@@ -81,7 +81,7 @@ it('a unique job conflicts with exactly the rows that a look at all rows finds, 
           await push(harness, newJob({ id, createdAt: NOW, unique }))
         }
       }
-      expect(harness.inspect()).toEqual([])
+      expect(await harness.inspect()).toEqual([])
       await harness.destroy()
     }),
     { numRuns: 60 },

@@ -10,7 +10,7 @@ export interface Statement {
   values?: readonly unknown[]
 }
 
-type Row = QueryResultRow
+export type Row = QueryResultRow
 
 /** Of a statement, or of the last of several in one text. */
 export interface Answer {

@@ -1,6 +1,7 @@
 /** Brings a ledger's schema in PostgreSQL up to date, in one transaction, one gateway at a time. */
 import type { Answer, Connection, Statement } from './connection.ts'
 import { sql as slots } from './migrations/0001-slots.ts'
+import { sql as jobs } from './migrations/0002-jobs.ts'
 import { failureOf } from './sql-errors.ts'
 
 export interface Migration {
@@ -14,7 +15,10 @@ export interface Migration {
 }
 
 /** In order; the number of a migration is its place, starting at 1. Never edit a released one. */
-export const MIGRATIONS: readonly Migration[] = [{ sql: slots, minReader: 1 }]
+export const MIGRATIONS: readonly Migration[] = [
+  { sql: slots, minReader: 1 },
+  { sql: jobs, minReader: 2 },
+]
 
 /** The schema is of a newer gateway, and this one does not understand it. */
 export class SchemaTooNew extends Error {

@@ -9,7 +9,8 @@ import { failureOf, kindOf } from './sql-errors.ts'
 export interface Group {
   /** Locks and reads the rows that `decide` needs, in one order (by id), or two groups could deadlock. */
   load: readonly Statement[]
-  decide(loaded: readonly Answer[]): readonly Statement[]
+  /** Returns what to store; or what else to load before it can say that. */
+  decide(loaded: readonly Answer[]): readonly Statement[] | Group
 }
 
 /** Another process has taken the slot: this one may write no more. */
@@ -127,21 +128,17 @@ export class Slot {
     await connection?.close()
   }
 
-  /** One flush if there is nothing to load, else two. */
+  /** One flush if there is nothing to load, else one more for each load. */
   async #try(group: Group, number: number): Promise<void> {
     const connection = await this.#connected()
-    const begin = [BEGIN, this.#fence(number)]
-    if (group.load.length === 0) {
-      const store = group.decide([])
-      await this.#end(connection, [...begin, ...store], number)
-      return
+    let unsent: readonly Statement[] = [BEGIN, this.#fence(number)]
+    let next = group.load.length === 0 ? group.decide([]) : group
+    while ('load' in next) {
+      const loaded = await this.#asked(connection, [...unsent, ...next.load])
+      next = await this.#decided(connection, next, loaded.slice(unsent.length))
+      unsent = []
     }
-    const loaded = await this.#asked(connection, [...begin, ...group.load])
-    await this.#end(
-      connection,
-      await this.#decided(connection, group, loaded.slice(begin.length)),
-      number,
-    )
+    await this.#end(connection, [...unsent, ...next], number)
   }
 
   async #decided(connection: Connection, group: Group, loaded: Answer[]) {

@@ -4,8 +4,11 @@
 const FENCED = 'OJ001'
 /** Every statement after the one that failed. */
 const TRANSACTION_FAILED = '25P02'
-/** Serialisation failure, deadlock, lock not available in time: the same group may succeed now. */
-const TO_REPEAT = ['40001', '40P01', '55P03']
+/**
+ * Serialisation failure, deadlock, lock not available in time, and a key that another transaction inserted after
+ * the group had looked for it: the same group may succeed now.
+ */
+const TO_REPEAT = ['40001', '40P01', '55P03', '23505']
 /**
  * Beside shutdowns (57P) and connection exceptions (08): the transaction was idle too long, and the host has
  * become a standby, which only a new connection can get away from.

@@ -137,10 +137,9 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
           expect({ ...after, errors: attemptsIn(after), outbox: null }, cell.name).toEqual(expected)
           expect(after.outbox !== null, cell.name).toBe(cell.expected.do === 'rearm')
         }
-        expect(ledger.known.counts('q')).toEqual(harness.recount().states.get('q'))
-        expect(harness.inspect()).toEqual([])
+        expect(ledger.known.counts('q')).toEqual((await harness.recount()).states.get('q'))
+        expect(await harness.inspect()).toEqual([])
       },
-      30_000,
     )
   })
 

@@ -110,7 +110,7 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       })
       expect(ledger.known.counts('first').available).toBe(0)
       expect(ledger.known.counts('second').available).toBe(1)
-      expect(harness.inspect()).toEqual([])
+      expect(await harness.inspect()).toEqual([])
     })
 
     it('stores only the first of two jobs with the same id', async () => {

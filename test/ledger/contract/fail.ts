@@ -221,7 +221,7 @@ export function failContract({ harness, ledger, row, plant }: UnderTest): void {
       const stale = await staleAt(ledger, job.id)
       expect(await ledger.fail(job.id, { attempt: 2 }, never)).toEqual(stale)
       expect(await ledger.fail('nobody', {}, never)).toEqual({ outcome: 'stale', row: null })
-      expectCounts(harness)
+      await expectCounts(harness)
     })
 
     const states: RowState[] = ['available', 'retryable', 'completed', 'cancelled', 'discarded']
@@ -398,7 +398,7 @@ export function failContract({ harness, ledger, row, plant }: UnderTest): void {
         expect(done).toMatchObject({ outcome: 'ended', job: { id: job.id, state: to }, change })
         expect(done).toMatchObject({ job: await row(job.id), before: { state: 'active' } })
         expect(await end(NOW + 1e9, () => change)).toEqual([])
-        expectCounts(harness)
+        await expectCounts(harness)
       },
     )
 
@@ -441,7 +441,7 @@ export function failContract({ harness, ledger, row, plant }: UnderTest): void {
       })
       expect(ended).toMatchObject([{ outcome: 'ended', before: good }])
       expect((await row(bad.id)).state).toBe('active')
-      expectCounts(harness)
+      await expectCounts(harness)
     })
   })
 

@@ -103,8 +103,8 @@ class World {
       for (const { id } of live) await this.#ledger.cancel(id, NOW)
       await this.#check()
     }
-    expectCounts(this.#harness)
-    expect(this.#harness.inspect()).toEqual([])
+    await expectCounts(this.#harness)
+    expect(await this.#harness.inspect()).toEqual([])
     const states = await Promise.all(
       [...this.#workflows].map(async (id) => (await this.#ledger.read.workflows.find(id))?.state),
     )

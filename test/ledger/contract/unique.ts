@@ -576,7 +576,7 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
     await ledger.insertAll([job({ onConflict: 'replace' }), job({ onConflict: 'replace' })], NOW)
     await ledger.insertAll([job({ onConflict: 'replace' }), job()], NOW)
     await settleLazily(ledger)
-    expectCounts(harness)
+    await expectCounts(harness)
     expect(ledger.known.counts('default')).toMatchObject({ available: 1, cancelled: 2 })
   })
 }

@@ -189,7 +189,7 @@ class Run {
       await this.#check(before, await this.#rows(), outcomes, turn)
       if (turn.some(({ verb }) => verb === 'reopen')) await this.#reopen()
     }
-    expect(this.#harness.inspect()).toEqual([])
+    expect(await this.#harness.inspect()).toEqual([])
   }
 
   async #rows(): Promise<Map<string, JobRow | null>> {
@@ -376,7 +376,7 @@ class Run {
     outcomes: Outcome[],
     turn: Action[],
   ): Promise<void> {
-    expectCounts(this.#harness)
+    await expectCounts(this.#harness)
     for (const id of this.#ids) {
       const [was, is] = [before.get(id) ?? null, after.get(id) ?? null]
       checkRow(is)

@@ -23,7 +23,7 @@ it('expire discards the other jobs when the change of one of them fails', async 
     'discarded',
   ])
   await expect(ledger.expire(TERMS)).rejects.toMatchObject({ status: 500 })
-  expect(harness.inspect()).toEqual([])
+  expect(await harness.inspect()).toEqual([])
   expect(ledger.known.counts('default')).toMatchObject({ available: 1, discarded: 2 })
 })
 

@@ -84,11 +84,11 @@ class FileHarness implements SqliteHarness {
     this.#opened = this.#open()
   }
 
-  recount(): ReturnType<LedgerHarness['recount']> {
+  async recount(): ReturnType<LedgerHarness['recount']> {
     return this.ledger.recount()
   }
 
-  inspect(): string[] {
+  async inspect(): Promise<string[]> {
     return inspect(this.db)
   }
 

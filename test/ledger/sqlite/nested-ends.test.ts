@@ -32,7 +32,7 @@ it('a job ends although 800 workflows would each replace the job of the next one
     // The limit: this step replaces no job, as if more than 100 jobs had its key.
     expect(await steps(99)).toEqual(['failed', 'failed'])
     expect(await Promise.all([100, 799].map(steps))).toEqual(Array(2).fill(['started', 'waiting']))
-    expect(harness.inspect()).toEqual([])
+    expect(await harness.inspect()).toEqual([])
   } finally {
     await harness.destroy()
   }

@@ -27,7 +27,7 @@ function unique(key: string, over: Partial<Unique> = {}, given: Partial<NewJob> 
 describe('the index of unique keys', () => {
   let harness: SqliteHarness
   afterEach(async () => {
-    expect(harness.inspect()).toEqual([])
+    expect(await harness.inspect()).toEqual([])
     await harness.destroy()
   })
   const openEvery = {

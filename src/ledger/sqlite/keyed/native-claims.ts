@@ -7,13 +7,14 @@ import {
   type NativeClaimDecision,
 } from '../../../job/native/claim.ts'
 import { recordSkipped } from '../../../job/retry/failure.ts'
+import { isOwedAgain } from '../../../job/transitions/native.ts'
 import type { ClaimTerms } from '../../leases.ts'
 import type { NativeAnswer, NativeQuestion } from '../../native.ts'
 import { holdArrived, mayBegin } from '../concurrency/lines.ts'
 import { toJobRow } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
 import { adoptJob } from '../writes/adopt.ts'
-import { isOwedAgain, leaveUnowned, startAttempt } from '../writes/start.ts'
+import { leaveUnowned, startAttempt } from '../writes/start.ts'
 
 type Terms = Omit<ClaimTerms, 'leaseMs'>
 

@@ -2,10 +2,11 @@
 import { isHeldByKey } from '../../../job/concurrency.ts'
 import { isHeldByLedger, type JobRow } from '../../../job/job.ts'
 import { decideBeat } from '../../../job/native/heartbeat.ts'
+import { isOwedAgain } from '../../../job/transitions/native.ts'
 import type { BeatResult, NativeBeat } from '../../native.ts'
 import { changed, toStanding } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
-import { isOwedAgain, leaveUnowned, startAttempt } from './start.ts'
+import { leaveUnowned, startAttempt } from './start.ts'
 
 /** Applies a heartbeat to one of the jobs that it names. */
 export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult {

@@ -13,6 +13,7 @@ import {
 } from '../../../job/native/report.ts'
 import { retryQueueKey } from '../../../job/retry/backoff.ts'
 import { recordEnd, recordLateFailure } from '../../../job/retry/failure.ts'
+import { isOwedAgain } from '../../../job/transitions/native.ts'
 import type { ReportResult, ReportTerms } from '../../native.ts'
 import { freed, wentBack } from '../concurrency/lines.ts'
 import type { Fenced } from '../sql/lease.ts'
@@ -22,7 +23,7 @@ import { adoptJob } from './adopt.ts'
 import { ACTIVE, AVAILABLE, ended, started } from './attempt-counts.ts'
 import { expireJob } from './discard.ts'
 import { runDiscard } from './leases.ts'
-import { isOwedAgain, leaveUnowned, startAttempt } from './start.ts'
+import { leaveUnowned, startAttempt } from './start.ts'
 
 const IGNORED: ReportResult = { outcome: 'ignored' }
 const OF_ANOTHER: ReportResult = { outcome: 'refused', reason: 'other_queue' }

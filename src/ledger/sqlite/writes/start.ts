@@ -1,7 +1,6 @@
 /** Starts an attempt, whoever says that it runs, and decides who holds the lease. */
-import { isHeldByKey } from '../../../job/concurrency.ts'
 import { historyLine } from '../../../job/history.ts'
-import { type Holder, isHeldByLedger, type JobRow } from '../../../job/job.ts'
+import type { Holder, JobRow } from '../../../job/job.ts'
 import type { Beginning } from '../../../job/native/report.ts'
 import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'
 import type { ClaimTerms } from '../../leases.ts'
@@ -45,16 +44,6 @@ export function startAttempt(
   )
   started(store, job, row)
   return job
-}
-
-/**
- * True if this waiting job's last attempt was given back without its job message, or lost the message with
- * its queue, and the next message is not confirmed yet. A native worker that starts the job now runs that
- * last attempt, and may do so long after it ended: no worker can have the message that is owed, or will be
- * owed at `dueAt`.
- */
-export function isOwedAgain(row: JobRow): boolean {
-  return row.workerId !== null && (row.outbox !== null || isHeldByLedger(row) || isHeldByKey(row))
 }
 
 /**

@@ -1,0 +1,157 @@
+/** The columns of a job's row, and the statements that load and store rows. */
+import type { Carry, JobRow, JobStanding } from '../../../job/job.ts'
+import type { KeptRow, Texts } from '../../../job/transitions/row.ts'
+import type { Answer, Statement } from '../connection.ts'
+
+const COLUMNS: Readonly<Record<keyof KeptRow, 'text' | 'bigint' | 'boolean'>> = {
+  id: 'text',
+  generation: 'bigint',
+  state: 'text',
+  attempt: 'bigint',
+  queue: 'text',
+  type: 'text',
+  priority: 'bigint',
+  maxAttempts: 'bigint',
+  visibilityTimeoutMs: 'bigint',
+  timeoutMs: 'bigint',
+  outbox: 'bigint',
+  messageOut: 'boolean',
+  holder: 'text',
+  workerId: 'text',
+  leaseMs: 'bigint',
+  leaseExpiresAt: 'bigint',
+  timeoutAt: 'bigint',
+  dueAt: 'bigint',
+  retryQueueMs: 'bigint',
+  retryDelayMs: 'bigint',
+  expiresAt: 'bigint',
+  createdAt: 'bigint',
+  enqueuedAt: 'bigint',
+  activatedAt: 'bigint',
+  startedAt: 'bigint',
+  completedAt: 'bigint',
+  cancelledAt: 'bigint',
+  discardedAt: 'bigint',
+  isDeadLetter: 'boolean',
+  deadLetterCopied: 'boolean',
+  endedAt: 'bigint',
+  extendedMs: 'bigint',
+  history: 'text',
+}
+const NAMES = Object.keys(COLUMNS) as (keyof KeptRow)[]
+
+/** The name of a member's column. */
+export function columnOf(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+
+/** For SELECT, of `jobs j`: rows come out as `KeptRow`. */
+export const ROW = NAMES.map((name) => `j.${columnOf(name)} AS "${name}"`).join(', ')
+/** For SELECT, of `job_bodies b`. */
+export const TEXTS = 'b.carry, b.error, b.errors, b.result, b.envelope'
+
+const LIST = NAMES.map(columnOf).join(', ')
+const TYPES = NAMES.map((name) => `"${name}" ${COLUMNS[name]}`).join(', ')
+const RECORD = `json_to_recordset($1) AS n (${TYPES})`
+const GIVEN = NAMES.map((name) => `n."${name}"`).join(', ')
+const BODIES = `unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
+  AS n (id, carry, error, errors, result, envelope)`
+
+/** Locks rows, by id or by what they owe; always in the order of ids, or two groups could deadlock. */
+export function lockRows(
+  schema: string,
+  ids: readonly string[],
+  nonces: readonly number[],
+): Statement {
+  const text = `SELECT ${ROW} FROM ${schema}.jobs j WHERE j.id = ANY($1::text[])
+    OR j.outbox = ANY($2::bigint[]) ORDER BY j.id FOR UPDATE`
+  return { text, values: [ids, nonces] }
+}
+
+/** Of rows that are locked. */
+export function readTexts(schema: string, ids: readonly string[]): Statement {
+  const text = `SELECT b.id, ${TEXTS} FROM ${schema}.job_bodies b WHERE b.id = ANY($1::text[])`
+  return { text, values: [ids] }
+}
+
+/** In the order of arrival. */
+export function insertRows(schema: string, rows: readonly KeptRow[]): Statement {
+  const text = `INSERT INTO ${schema}.jobs (${LIST}) SELECT ${GIVEN} FROM ${RECORD}`
+  return { text, values: [JSON.stringify(rows)] }
+}
+
+export function updateRows(schema: string, rows: readonly KeptRow[]): Statement {
+  const text = `UPDATE ${schema}.jobs j SET (${LIST}) = ROW (${GIVEN}) FROM ${RECORD}
+    WHERE j.id = n.id`
+  return { text, values: [JSON.stringify(rows)] }
+}
+
+type Bodies = readonly (readonly [id: string, texts: Texts])[]
+
+export function insertTexts(schema: string, bodies: Bodies): Statement {
+  const text = `INSERT INTO ${schema}.job_bodies (id, carry, error, errors, result, envelope)
+    SELECT n.id, n.carry, n.error, n.errors, n.result, n.envelope FROM ${BODIES}`
+  return { text, values: listsOf(bodies) }
+}
+
+export function updateTexts(schema: string, bodies: Bodies): Statement {
+  const text = `UPDATE ${schema}.job_bodies b SET carry = n.carry, error = n.error,
+    errors = n.errors, result = n.result, envelope = n.envelope FROM ${BODIES} WHERE b.id = n.id`
+  return { text, values: listsOf(bodies) }
+}
+
+function listsOf(bodies: Bodies): unknown[] {
+  return [
+    bodies.map(([id]) => id),
+    bodies.map(([, { carry }]) => (carry === null ? null : JSON.stringify(carry))),
+    bodies.map(([, { error }]) => error),
+    bodies.map(([, { errors }]) => errors),
+    bodies.map(([, { result }]) => result),
+    bodies.map(([, { envelope }]) => envelope),
+  ]
+}
+
+export function deleteRows(schema: string, ids: readonly string[]): Statement[] {
+  return ['job_bodies', 'jobs'].map((table) => ({
+    text: `DELETE FROM ${schema}.${table} WHERE id = ANY($1::text[])`,
+    values: [ids],
+  }))
+}
+
+/** The rows of a SELECT of `ROW`. */
+export function rowsOf({ rows }: Answer): KeptRow[] {
+  return rows as readonly unknown[] as KeptRow[]
+}
+
+interface RawTexts extends Omit<Texts, 'carry'> {
+  carry: string | null
+}
+
+/** The rows of a SELECT of an id and `TEXTS`. */
+export function textsOf({ rows }: Answer): [id: string, texts: Texts][] {
+  const raw = rows as readonly unknown[] as (RawTexts & { id: string })[]
+  return raw.map((texts) => [texts.id, toTexts(texts)])
+}
+
+function toTexts({ carry, error, errors, result, envelope }: RawTexts): Texts {
+  const read = carry === null ? null : (JSON.parse(carry) as Carry)
+  return { carry: read, error, errors, result, envelope }
+}
+
+/** The rows of a SELECT of `ROW` and `TEXTS`. */
+export function jobsOf(rows: readonly unknown[]): JobRow[] {
+  return (rows as (KeptRow & RawTexts)[]).map((raw) => {
+    const { carry, error, errors, result, envelope, ...row } = raw
+    return toJobRow(row, toTexts({ carry, error, errors, result, envelope }))
+  })
+}
+
+export function toJobRow(row: KeptRow, texts: Texts): JobRow {
+  return { ...toStanding(row), ...texts }
+}
+
+/** Without what only the ledger needs. */
+export function toStanding(row: KeptRow): JobStanding {
+  const { endedAt: _, extendedMs: __, history: ___, ...standing } = row
+  return standing
+}

@@ -1,0 +1,250 @@
+/** What the writes of a group work with: the rows that were loaded, as the writes before have left them. */
+import { isWaitingWithNative } from '../../../job/arrival.ts'
+import { isHeldByKey } from '../../../job/concurrency.ts'
+import { isErased, type JobRow } from '../../../job/job.ts'
+import type { Stale } from '../../../job/stale.ts'
+import type { Change, KeptRow, Texts } from '../../../job/transitions/row.ts'
+import type { Row, Statement } from '../connection.ts'
+import { Changes } from './changes.ts'
+import { toJobRow, toStanding } from './columns.ts'
+import type { Counted, Memory, Tombstone } from './memory.ts'
+
+/** What has been read so far in the transaction. Null: there is no such row. */
+export interface Loaded {
+  readonly rows: ReadonlyMap<string, KeptRow | null>
+  readonly texts: ReadonlyMap<string, Texts>
+  /** The ids of the rows that owed these. */
+  readonly nonces: ReadonlyMap<number, string | null>
+  readonly tombstones: ReadonlyMap<string, Tombstone | null>
+  /** Of other statements, by `keyOf`. */
+  readonly answers: ReadonlyMap<string, readonly Row[]>
+}
+
+/** What a write reads. */
+export interface Wants {
+  /** With their texts. */
+  ids?: readonly string[]
+  /** Without their texts. */
+  short?: readonly string[]
+  nonces?: readonly number[]
+  tombstones?: readonly string[]
+  asked?: readonly Statement[]
+}
+
+/** Thrown by a draft to have more loaded; then all writes of the group run again. */
+export class Missing extends Error {
+  override readonly name = 'Missing'
+  readonly wants: Wants
+
+  constructor(wants: Wants) {
+    super('not loaded yet')
+    this.wants = wants
+  }
+}
+
+const TEXTS: readonly string[] = ['carry', 'error', 'errors', 'result', 'envelope']
+
+export class Draft {
+  readonly memory: Memory
+  readonly changes = new Changes()
+  readonly #loaded: Loaded
+  #nonce: number
+
+  constructor(loaded: Loaded, memory: Memory) {
+    this.#loaded = loaded
+    this.memory = memory
+    this.#nonce = memory.nonce
+  }
+
+  /** The last nonce that was given out. */
+  get nonce(): number {
+    return this.#nonce
+  }
+
+  nextNonce(): number {
+    return ++this.#nonce
+  }
+
+  /** The row as it is now. Null: there is none. */
+  row(id: string): KeptRow | null {
+    const changed = this.changes.rows.get(id)
+    const row = changed === undefined ? this.#loaded.rows.get(id) : changed
+    if (row === undefined) throw new Missing({ short: [id] })
+    return row
+  }
+
+  /** The same for many, which are loaded together. */
+  rows(ids: readonly string[]): KeptRow[] {
+    const short = ids.filter((id) => !this.changes.rows.has(id) && !this.#loaded.rows.has(id))
+    if (short.length > 0) throw new Missing({ short })
+    return ids.flatMap((id) => this.row(id) ?? [])
+  }
+
+  /** Rows with their texts, which are loaded together. */
+  jobs(rows: readonly KeptRow[]): JobRow[] {
+    const ids = rows.map(({ id }) => id).filter((id) => this.#textsIfLoaded(id) === undefined)
+    if (ids.length > 0) throw new Missing({ ids })
+    return rows.map((row) => this.job(row))
+  }
+
+  job(row: KeptRow): JobRow {
+    return toJobRow(row, this.#textsOf(row.id))
+  }
+
+  /** The row that owes this. */
+  owing(nonce: number): KeptRow | null {
+    const id = this.#loaded.nonces.get(nonce)
+    if (id === undefined) throw new Missing({ nonces: [nonce] })
+    const row = id === null ? null : this.row(id)
+    return row?.outbox === nonce ? row : null
+  }
+
+  /** Tombstones of all of these are about to be asked for. */
+  lookUp(ids: readonly string[]): void {
+    if (this.#hasNoTombstones()) return
+    const known = (id: string) => this.changes.tombstones.has(id) || this.#loaded.tombstones.has(id)
+    const tombstones = ids.filter((id) => !known(id))
+    if (tombstones.length > 0) throw new Missing({ tombstones })
+  }
+
+  tombstone(id: string): Tombstone | null {
+    if (this.#hasNoTombstones()) return null
+    const changed = this.changes.tombstones.get(id)
+    const found = changed === undefined ? this.#loaded.tombstones.get(id) : changed
+    if (found === undefined) throw new Missing({ tombstones: [id] })
+    return found
+  }
+
+  /** Messages of this id are dropped that come from `queue`; null: from whatever queue. */
+  isTombstoned(id: string, queue: string | null): boolean {
+    const found = this.tombstone(id)
+    return found !== null && !(found.isScoped && queue !== null && queue !== found.queue)
+  }
+
+  /** A job of `queue` is stored under the id. False: no tombstone counted for its messages. */
+  forgetTombstone(id: string, queue: string): boolean {
+    const counted = this.isTombstoned(id, queue)
+    if (this.tombstone(id) !== null) this.#entomb(id, null)
+    return counted
+  }
+
+  /** False, and nothing is recorded, if the id has a tombstone of another queue, which must not go for it. */
+  recordTombstone(id: string, tombstone: Tombstone): boolean {
+    const { isScoped, queue } = tombstone
+    const present = isScoped ? this.tombstone(id) : null
+    if (present !== null && present.queue !== queue) return false
+    this.#entomb(id, tombstone)
+    return true
+  }
+
+  /** What a SELECT found before the group: for writes that are a group of their own. */
+  ask(statement: Statement): readonly Row[] {
+    const answer = this.#loaded.answers.get(keyOf(statement))
+    if (answer === undefined) throw new Missing({ asked: [statement] })
+    return answer
+  }
+
+  /** What a write says whose fence does not match. */
+  stale(id: string): Stale {
+    const row = this.row(id)
+    return { outcome: 'stale', row: row && toStanding(row) }
+  }
+
+  insert(row: KeptRow, texts: Texts): void {
+    this.changes.put(row.id, row, texts)
+    this.#count(row, 1)
+  }
+
+  /** Returns the row after the change. */
+  change(row: KeptRow, change: Change): KeptRow {
+    const { own, texts } = parted(change)
+    const after: KeptRow = { ...row, ...own }
+    this.changes.put(row.id, after, texts && this.#changed(row.id, texts))
+    this.#count(row, -1)
+    this.#count(after, 1)
+    return after
+  }
+
+  remove(row: KeptRow): void {
+    this.changes.put(row.id, null, null)
+    this.#count(row, -1)
+  }
+
+  /** No effect when it is known. */
+  recordQueue(name: string, createdAt: number): void {
+    if (!this.memory.queues.has(name)) this.changes.recordQueue({ name, createdAt })
+  }
+
+  /** One more copy in this queue's DLX queue is stale. */
+  staleCopy(queue: string): void {
+    this.changes.markStale(queue, ++this.memory.lastMark)
+  }
+
+  /** A sweep that began when `mark` was the newest has removed all stale copies. */
+  swept(queue: string, mark: number): void {
+    const changed = this.changes.stale.get(queue)
+    const present = changed === undefined ? this.memory.stale.get(queue) : changed
+    if (present === mark) this.changes.markStale(queue, null)
+  }
+
+  isNew(id: string): boolean {
+    return !this.#loaded.rows.get(id)
+  }
+
+  #hasNoTombstones(): boolean {
+    return this.memory.tombstones === 0 && this.changes.tombstones.size === 0
+  }
+
+  #entomb(id: string, tombstone: Tombstone | null): void {
+    const change = (tombstone === null ? 0 : 1) - (this.tombstone(id) === null ? 0 : 1)
+    this.changes.putTombstone(id, tombstone)
+    this.changes.store(null, () => {
+      this.memory.tombstones += change
+    })
+  }
+
+  #textsIfLoaded(id: string): Texts | undefined {
+    return this.changes.texts.get(id) ?? this.#loaded.texts.get(id)
+  }
+
+  #textsOf(id: string): Texts {
+    const texts = this.#textsIfLoaded(id)
+    if (texts === undefined) throw new Missing({ ids: [id] })
+    return texts
+  }
+
+  /** All of them at once, as an erased row has it, need not be loaded before. */
+  #changed(id: string, texts: Partial<Texts>): Texts {
+    const { carry, error, errors, result, envelope } = texts
+    const isWhole = [carry, error, errors, result].every((text) => text !== undefined)
+    if (!isWhole || envelope === undefined) return { ...this.#textsOf(id), ...texts }
+    return { ...(texts as Texts) }
+  }
+
+  #count(row: KeptRow, change: number): void {
+    for (const state of countsOf(row)) this.changes.count(row.queue, state, change)
+  }
+}
+
+/** What tells two statements apart. */
+export function keyOf({ text, values }: Statement): string {
+  return JSON.stringify([text, values])
+}
+
+/** The counts that the row is in. */
+function countsOf(row: KeptRow): Counted[] {
+  if (isErased(row.state)) return []
+  const counts: Counted[] = [row.state]
+  if (row.isDeadLetter) counts.push('dead_letter')
+  if (isWaitingWithNative(row)) counts.push('with_native')
+  else if (isHeldByKey(row)) counts.push('held')
+  return counts
+}
+
+function parted(change: Change): { own: Partial<KeptRow>; texts: Partial<Texts> | null } {
+  const entries = Object.entries(change)
+  const texts = entries.filter(([name]) => TEXTS.includes(name))
+  if (texts.length === 0) return { own: change, texts: null }
+  const own = entries.filter(([name]) => !TEXTS.includes(name))
+  return { own: Object.fromEntries(own), texts: Object.fromEntries(texts) }
+}

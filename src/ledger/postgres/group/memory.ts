@@ -1,0 +1,70 @@
+/** What this gateway knows of the ledger: as committed, kept up to date by its own groups. */
+import { JOB_STATES, type JobState } from '../../../job/job.ts'
+import type { QueueRecord, RetryQueue } from '../../known.ts'
+
+/**
+ * What is counted: the states, and three subsets. `dead_letter`: the `discarded` jobs that are listed as dead
+ * letters. `with_native`: see `isWaitingWithNative`. `held`: see `isHeldByKey`.
+ */
+export type Counted = JobState | 'dead_letter' | 'with_native' | 'held'
+
+export type Counts = Record<Counted, number>
+
+const COUNTED: readonly Counted[] = [...JOB_STATES, 'dead_letter', 'with_native', 'held']
+
+/** A cancelled id that the ledger knows no job of. */
+export interface Tombstone {
+  queue: string
+  /** Only messages of `queue` are dropped. */
+  isScoped: boolean
+  cancelledAt: number
+}
+
+/** A message that was owed to `retryQueue`, and is owed to the job queue (`outbox`) since the job came due. */
+export interface MovedDebt {
+  retryQueue: RetryQueue
+  outbox: number
+}
+
+export function noCounts(): Counts {
+  return Object.fromEntries(COUNTED.map((state) => [state, 0])) as Counts
+}
+
+/** Changed after commits only, but for `confirming` and `lastMark`. */
+export class Memory {
+  readonly counts = new Map<string, Counts>()
+  readonly queues = new Map<string, QueueRecord>()
+  /** By `retryQueueKey`. */
+  readonly retryQueues = new Map<string, RetryQueue>()
+  /** Queues with stale copies; the mark grows with each. */
+  readonly stale = new Map<string, number>()
+  readonly lost = new Set<string>()
+  readonly unwritten = new Set<string>()
+  /** Nonces that RabbitMQ has confirmed, until the commit that clears them from their rows. */
+  readonly confirming = new Set<number>()
+  /** By the nonce of the old debt. */
+  readonly moved = new Map<number, MovedDebt>()
+  /** The nonces of this process are above it. */
+  readonly firstNonce: number
+  /** The last nonce of a committed group. */
+  nonce: number
+  /** How many there are; mostly 0, and then nobody looks for one. */
+  tombstones = 0
+  lastMark = 0
+
+  constructor(firstNonce: number) {
+    this.firstNonce = firstNonce
+    this.nonce = firstNonce
+  }
+
+  add(queue: string, state: Counted, change: number): void {
+    const counts = this.counts.get(queue) ?? noCounts()
+    this.counts.set(queue, counts)
+    counts[state] += change
+  }
+
+  /** False: an earlier process gave this nonce out, and may have published its message. */
+  isOurs(nonce: number): boolean {
+    return nonce > this.firstNonce
+  }
+}

@@ -1,0 +1,198 @@
+/** A group's statements: what loads its rows, what stores its changes, and what its commit means. */
+import type { KeptRow } from '../../../job/transitions/row.ts'
+import type { Answer, Statement } from '../connection.ts'
+import * as columns from './columns.ts'
+import { type Draft, keyOf, type Loaded, type Wants } from './draft.ts'
+import type { Tombstone } from './memory.ts'
+
+export const NOTHING: Loaded = {
+  rows: new Map(),
+  texts: new Map(),
+  nonces: new Map(),
+  tombstones: new Map(),
+  answers: new Map(),
+}
+
+/** Several wants as one. */
+export function together(all: readonly Wants[]): Required<Wants> {
+  return {
+    ids: [...new Set(all.flatMap(({ ids = [] }) => ids))],
+    short: [...new Set(all.flatMap(({ short = [] }) => short))],
+    nonces: [...new Set(all.flatMap(({ nonces = [] }) => nonces))],
+    tombstones: [...new Set(all.flatMap(({ tombstones = [] }) => tombstones))],
+    asked: all.flatMap(({ asked = [] }) => asked),
+  }
+}
+
+/** What is to be asked to load `wants`: nothing where it is loaded already. */
+export function toLoad(schema: string, wants: Required<Wants>, { rows }: Loaded): Statement[] {
+  const ids = [...new Set([...wants.ids, ...wants.short])].filter((id) => !rows.has(id))
+  const isLocking = ids.length + wants.nonces.length > 0
+  return [
+    ...wants.asked,
+    ...(isLocking ? [columns.lockRows(schema, ids, wants.nonces)] : []),
+    ...(wants.ids.length > 0 ? [columns.readTexts(schema, wants.ids)] : []),
+    ...(wants.tombstones.length > 0 ? [readTombstones(schema, wants.tombstones)] : []),
+  ]
+}
+
+/** What is loaded with these answers to `toLoad`. */
+export function withLoaded(
+  before: Loaded,
+  wants: Required<Wants>,
+  answers: readonly Answer[],
+): Loaded {
+  const left = [...answers]
+  const asked = wants.asked.map((one) => [keyOf(one), left.shift()?.rows ?? []] as const)
+  const wanted = [...wants.ids, ...wants.short].filter((id) => !before.rows.has(id))
+  const isLocking = wanted.length + wants.nonces.length > 0
+  const found = isLocking ? columns.rowsOf(left.shift() ?? NO_ROWS) : []
+  const texts = wants.ids.length > 0 ? columns.textsOf(left.shift() ?? NO_ROWS) : []
+  const graves = wants.tombstones.length > 0 ? (left.shift() ?? NO_ROWS).rows : []
+  return {
+    rows: new Map([...wanted.map((id) => [id, null] as const), ...byId(found), ...before.rows]),
+    texts: new Map([...texts, ...before.texts]),
+    nonces: new Map([...before.nonces, ...owing(wants.nonces, found)]),
+    tombstones: new Map([
+      ...wants.tombstones.map((id) => [id, null] as const),
+      ...graves.map(({ id, ...tombstone }) => [id, tombstone as Tombstone] as const),
+      ...before.tombstones,
+    ]),
+    answers: new Map([...before.answers, ...asked]),
+  }
+}
+
+function readTombstones(schema: string, ids: readonly string[]): Statement {
+  const text = `SELECT id, queue, is_scoped AS "isScoped", cancelled_at AS "cancelledAt"
+    FROM ${schema}.tombstones WHERE id = ANY($1::text[])`
+  return { text, values: [ids] }
+}
+
+const NO_ROWS: Answer = { command: 'SELECT', rows: [] }
+
+function byId(rows: readonly KeptRow[]): (readonly [string, KeptRow])[] {
+  return rows.map((row) => [row.id, row] as const)
+}
+
+function owing(nonces: readonly number[], rows: readonly KeptRow[]) {
+  const ids = new Map(rows.map(({ outbox, id }) => [outbox, id]))
+  return nonces.map((nonce) => [nonce, ids.get(nonce) ?? null] as const)
+}
+
+/** What stores the changes of the draft. */
+export function toStore(schema: string, slot: number, draft: Draft): Statement[] {
+  return [
+    ...storeRows(schema, draft),
+    ...storeTexts(schema, draft),
+    ...storeCounts(schema, slot, draft),
+    ...storeQueues(schema, draft),
+    ...storeRetryQueues(schema, draft),
+    ...storeStale(schema, draft),
+    ...storeTombstones(schema, draft),
+    ...draft.changes.others.flatMap(({ statement }) => statement ?? []),
+  ]
+}
+
+function storeRows(schema: string, draft: Draft): Statement[] {
+  const all = [...draft.changes.rows]
+  const rows = all.flatMap(([, row]) => row ?? [])
+  const added = rows.filter(({ id }) => draft.isNew(id))
+  const changed = rows.filter(({ id }) => !draft.isNew(id))
+  const gone = all.filter(([id, row]) => row === null && !draft.isNew(id)).map(([id]) => id)
+  return [
+    ...(added.length > 0 ? [columns.insertRows(schema, added)] : []),
+    ...(changed.length > 0 ? [columns.updateRows(schema, changed)] : []),
+    ...(gone.length > 0 ? columns.deleteRows(schema, gone) : []),
+  ]
+}
+
+function storeTexts(schema: string, draft: Draft): Statement[] {
+  const { texts, rows } = draft.changes
+  const kept = [...texts].filter(([id]) => rows.get(id) !== null)
+  const added = kept.filter(([id]) => draft.isNew(id))
+  const changed = kept.filter(([id]) => !draft.isNew(id))
+  return [
+    ...(added.length > 0 ? [columns.insertTexts(schema, added)] : []),
+    ...(changed.length > 0 ? [columns.updateTexts(schema, changed)] : []),
+  ]
+}
+
+function storeCounts(schema: string, slot: number, { changes }: Draft): Statement[] {
+  const moved = [...changes.counts].flatMap(([queue, states]) =>
+    [...states].flatMap(([state, change]) => (change === 0 ? [] : [{ queue, state, change }])),
+  )
+  if (moved.length === 0) return []
+  const text = `INSERT INTO ${schema}.state_counts AS old (slot, queue, state, count)
+    SELECT $1, n.* FROM unnest($2::text[], $3::text[], $4::bigint[]) AS n
+    ON CONFLICT (slot, queue, state) DO UPDATE SET count = old.count + excluded.count`
+  const queues = moved.map(({ queue }) => queue)
+  const states = moved.map(({ state }) => state)
+  return [{ text, values: [slot, queues, states, moved.map(({ change }) => change)] }]
+}
+
+function storeQueues(schema: string, { changes }: Draft): Statement[] {
+  const queues = [...changes.queues.values()]
+  if (queues.length === 0) return []
+  const text = `INSERT INTO ${schema}.queues (name, created_at)
+    SELECT * FROM unnest($1::text[], $2::bigint[]) ON CONFLICT DO NOTHING`
+  const values = [queues.map(({ name }) => name), queues.map(({ createdAt }) => createdAt)]
+  return [{ text, values }]
+}
+
+function storeRetryQueues(schema: string, { changes }: Draft): Statement[] {
+  const text = `INSERT INTO ${schema}.retry_queues VALUES ($1, $2) ON CONFLICT DO NOTHING`
+  const all = [...changes.retryQueues.values()]
+  return all.map(({ queue, delayMs }) => ({ text, values: [queue, delayMs] }))
+}
+
+/** The newest of them are kept. */
+const MAX_TOMBSTONES = 100_000
+
+function storeTombstones(schema: string, { changes, memory }: Draft): Statement[] {
+  const table = `${schema}.tombstones`
+  const all = [...changes.tombstones]
+  if (all.length === 0) return []
+  const ids = all.map(([id]) => id)
+  const forget = { text: `DELETE FROM ${table} WHERE id = ANY($1::text[])`, values: [ids] }
+  const recorded = all.flatMap(([id, tombstone]) => (tombstone ? [{ id, ...tombstone }] : []))
+  const record = {
+    text: `INSERT INTO ${table} (id, queue, cancelled_at, is_scoped)
+      SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::boolean[])`,
+    values: [
+      recorded.map(({ id }) => id),
+      recorded.map(({ queue }) => queue),
+      recorded.map(({ cancelledAt }) => cancelledAt),
+      recorded.map(({ isScoped }) => isScoped),
+    ],
+  }
+  const surplus = memory.tombstones + recorded.length - MAX_TOMBSTONES
+  if (surplus <= 0) return recorded.length === 0 ? [forget] : [forget, record]
+  const text = `DELETE FROM ${table} WHERE seq IN (SELECT seq FROM ${table} ORDER BY seq LIMIT $1)`
+  return [forget, record, { text, values: [surplus] }]
+}
+
+/** Only what changes: a thousand stale copies cost one write. */
+function storeStale(schema: string, { changes, memory }: Draft): Statement[] {
+  const changed = [...changes.stale].filter(
+    ([queue, mark]) => (mark !== null) !== memory.stale.has(queue),
+  )
+  return changed.map(([queue, mark]) => ({
+    text: `UPDATE ${schema}.queues SET has_stale_copies = $2 WHERE name = $1`,
+    values: [queue, mark !== null],
+  }))
+}
+
+/** The changes of the draft are committed: tells the memory. */
+export function committed({ changes, memory, nonce }: Draft): void {
+  memory.nonce = nonce
+  for (const [name, record] of changes.queues) memory.queues.set(name, record)
+  for (const [queue, states] of changes.counts)
+    for (const [state, change] of states) memory.add(queue, state, change)
+  for (const [queue, mark] of changes.stale) {
+    if (mark === null) memory.stale.delete(queue)
+    else memory.stale.set(queue, mark)
+  }
+  for (const [key, retryQueue] of changes.retryQueues) memory.retryQueues.set(key, retryQueue)
+  for (const { effect } of changes.others) effect()
+  memory.tombstones = Math.min(memory.tombstones, MAX_TOMBSTONES)
+}

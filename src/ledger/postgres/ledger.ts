@@ -1,0 +1,384 @@
+/** The ledger on PostgreSQL: forwards each method of the contract to its write. */
+import type { Cause } from '../../job/history.ts'
+import type { JobRow, NewJob } from '../../job/job.ts'
+import type { ReportedEvent } from '../../job/native/report.ts'
+import { retryQueueKey } from '../../job/retry/backoff.ts'
+import type { Stale } from '../../job/stale.ts'
+import { returned } from '../../job/transitions/end.ts'
+import type { Logger } from '../../logger.ts'
+import type { Acted } from '../bulk.ts'
+import type { EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
+import type { Known, RetryQueue } from '../known.ts'
+import type {
+  Beat,
+  BeatFate,
+  Cancelled,
+  ClaimedMessage,
+  ClaimResult,
+  ClaimTerms,
+  Completion,
+  DecideFailure,
+  EndedLease,
+  Expired,
+  FailedLease,
+  LeaseFence,
+  OverdueTerms,
+  ReleaseFence,
+  SettleFence,
+  Undecided,
+} from '../leases.ts'
+import type {
+  DueTerms,
+  Ledger,
+  PruneCutoffs,
+  Purged,
+  PurgeTerms,
+  WithdrawFence,
+} from '../ledger.ts'
+import type {
+  BeatResult,
+  DeadMessage,
+  DeadOutcome,
+  NativeAnswer,
+  NativeBeat,
+  ReportResult,
+  ReportTerms,
+} from '../native.ts'
+import type { LostQueues, UnwrittenQueues } from '../queues.ts'
+import type { Reads } from '../reads.ts'
+import type { Draft } from './group/draft.ts'
+import { Groups } from './group/groups.ts'
+import type { Memory } from './group/memory.ts'
+import { notYet, partNotYet } from './not-yet.ts'
+import type { Reader } from './reader.ts'
+import type { Slot } from './slot.ts'
+import { knownOf, readsOf } from './views.ts'
+import { actOnAll, actOnSome, purgeOne } from './writes/act.ts'
+import { claimedMessage } from './writes/claim.ts'
+import { Confirms } from './writes/confirms.ts'
+import { endOverdue, expireDue, promoteDue, sendAhead } from './writes/due.ts'
+import { cancelAny, cancelJob, discardDead } from './writes/end.ts'
+import {
+  activate,
+  enqueue,
+  enqueueAll,
+  enqueueNative,
+  withdraw,
+  withdrawAll,
+} from './writes/insert.ts'
+import * as leases from './writes/leases.ts'
+import { rearmQueue, rearmRetryQueue } from './writes/lost.ts'
+import { claimNative } from './writes/native-claims.ts'
+import { beatJob } from './writes/native-heartbeats.ts'
+import { applyReports } from './writes/native-reports.ts'
+import { pruneBatch, pruneDeadLetters } from './writes/retention.ts'
+import { boundEnds, boundWaits, extendLeases } from './writes/times.ts'
+
+export interface PostgresLedgerParts {
+  schema: string
+  /** Taken. */
+  slot: Slot
+  slotId: number
+  reader: Reader
+  memory: Memory
+  logger: Logger
+}
+
+/** Incomplete: what is missing throws when it is called. See `openPostgresLedger`. */
+export class PostgresLedger implements Ledger {
+  readonly known: Known
+  readonly read: Reads
+  readonly cron: Ledger['cron'] = partNotYet('cron')
+  readonly schemas: Ledger['schemas'] = partNotYet('schemas')
+  readonly pauses: Ledger['pauses'] = partNotYet('pauses')
+  readonly maintenance: Ledger['maintenance'] = partNotYet('maintenance')
+  readonly queueSettings: Ledger['queueSettings'] = partNotYet('settings of queues')
+  readonly audit: Ledger['audit'] = partNotYet('audit records')
+  readonly epochs: Ledger['epochs'] = partNotYet('epochs')
+  readonly idle: Ledger['idle'] = partNotYet('idle queues')
+  readonly lostMessages: Ledger['lostMessages'] = partNotYet('lost messages')
+  readonly workflows: Ledger['workflows'] = partNotYet('workflows')
+  readonly idempotency: Ledger['idempotency'] = partNotYet('idempotency keys')
+  readonly history: Ledger['history'] = partNotYet('history')
+  readonly progress: Ledger['progress'] = partNotYet('progress')
+  readonly checkpoints: Ledger['checkpoints'] = partNotYet('checkpoints')
+  readonly bulk: Ledger['bulk']
+  readonly concurrency: Ledger['concurrency'] = partNotYet('concurrency keys')
+  readonly lost: LostQueues
+  readonly unwritten: UnwrittenQueues
+  readonly #schema: string
+  readonly #groups: Groups
+  readonly #reader: Reader
+  readonly #memory: Memory
+  readonly #confirms: Confirms
+
+  constructor(parts: PostgresLedgerParts) {
+    const { schema, reader, memory } = parts
+    this.#schema = schema
+    this.#reader = reader
+    this.#memory = memory
+    this.#groups = new Groups(parts)
+    this.#confirms = new Confirms(this.#groups, memory)
+    this.known = knownOf(memory, () => this.#groups.fault())
+    this.read = readsOf(schema, reader, memory)
+    this.bulk = partNotYet<Ledger['bulk']>('bulk operations', {
+      act: (...act) => this.#act(...act),
+    })
+    this.lost = { mark: (queue, now) => this.#markLost(queue, now) }
+    this.unwritten = {
+      mark: (queue) => this.#markUnwritten(queue, true),
+      settle: (queue) => this.#markUnwritten(queue, false),
+    }
+  }
+
+  async insert(job: NewJob, now: number, terms: EnqueueTerms = {}): Promise<Inserted> {
+    refuseUnknown(terms)
+    const { cause } = terms
+    return await this.#of([job.id], (draft) => enqueue(draft, job, now, cause))
+  }
+
+  async insertAll(
+    jobs: readonly NewJob[],
+    now: number,
+    terms: EnqueueTerms = {},
+  ): Promise<InsertedAll> {
+    refuseUnknown(terms)
+    return await this.#of(
+      jobs.map(({ id }) => id),
+      (draft) => enqueueAll(draft, jobs, now, terms),
+    )
+  }
+
+  confirmed(outbox: number): void {
+    this.#confirms.add(outbox)
+  }
+
+  copyConfirmed(id: string, outbox: number): void {
+    this.#confirms.addCopy(id, outbox)
+  }
+
+  adoptSchedule(job: NewJob, now: number): ReturnType<Ledger['adoptSchedule']> {
+    return this.#of([job.id], (draft) => enqueueNative(draft, job, now))
+  }
+
+  withdraw(id: string, outbox: number, _key?: string): Promise<boolean> {
+    return this.#short([id], (draft) => withdraw(draft, id, outbox))
+  }
+
+  withdrawAll(rows: readonly WithdrawFence[], _key?: string): Promise<string[]> {
+    return this.#short(idsOf(rows), (draft) => withdrawAll(draft, rows))
+  }
+
+  activate(id: string, now: number, wall: number, cause: Cause = {}): Promise<JobRow | Stale> {
+    return this.#of([id], (draft) => activate(draft, id, { now, wall }, cause))
+  }
+
+  promote(now: number, wall: number, limit: number): Promise<JobRow[]> {
+    return this.#alone(limit, (draft) => promoteDue(draft, this.#schema, { now, wall }, limit))
+  }
+
+  sendAhead(until: number, limit: number): Promise<number> {
+    return this.#alone(limit, (draft) => sendAhead(draft, this.#schema, until, limit))
+  }
+
+  expire(terms: DueTerms): Promise<Expired[]> {
+    return this.#alone(terms.limit, (draft) => expireDue(draft, this.#schema, terms))
+  }
+
+  claim(jobMessages: readonly ClaimedMessage[], terms: ClaimTerms): Promise<ClaimResult[]> {
+    return this.#of(idsOf(jobMessages), (draft) =>
+      jobMessages.map((jobMessage) => claimedMessage(draft, jobMessage, terms)),
+    )
+  }
+
+  release(id: string, fence: ReleaseFence): Promise<EndedLease | Stale> {
+    return this.#of([id], (draft) => leases.release(draft, id, fence))
+  }
+
+  complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | Stale> {
+    return this.#of([id], (draft) => leases.complete(draft, id, fence, change))
+  }
+
+  fail(
+    id: string,
+    fence: SettleFence,
+    decide: DecideFailure,
+  ): Promise<FailedLease | Stale | Undecided> {
+    return this.#of([id], (draft) => leases.fail(draft, id, fence, decide))
+  }
+
+  endOverdue(terms: OverdueTerms, decide: DecideFailure): Promise<(FailedLease | Undecided)[]> {
+    return this.#alone(terms.limit, (draft) => endOverdue(draft, this.#schema, terms, decide))
+  }
+
+  extend(ids: readonly string[], beat: Beat): Promise<BeatFate[]> {
+    return this.#short(ids, (draft) => ids.map((id) => leases.beat(draft, id, beat)))
+  }
+
+  handOver(fences: readonly LeaseFence[]): Promise<number> {
+    return this.#short(idsOf(fences), (draft) => leases.handOver(draft, fences))
+  }
+
+  handBack(fences: readonly LeaseFence[]): Promise<number> {
+    return this.#short(idsOf(fences), (draft) => leases.handBack(draft, fences))
+  }
+
+  extendLeases(now: number): Promise<number> {
+    return this.#alone(1, (draft) => extendLeases(draft, this.#schema, now))
+  }
+
+  boundWaits(now: number): Promise<number> {
+    return this.#alone(1, (draft) => boundWaits(draft, this.#schema, now))
+  }
+
+  boundEnds(now: number, limit: number): Promise<number> {
+    return this.#alone(limit, (draft) => boundEnds(draft, this.#schema, now, limit))
+  }
+
+  discardDead(jobMessage: DeadMessage, times: { now: number; wall: number }): Promise<DeadOutcome> {
+    return this.#of([jobMessage.id], (draft) => discardDead(draft, jobMessage, times))
+  }
+
+  cancel(id: string, now: number, cause?: Cause): Promise<Cancelled | Stale> {
+    return this.#of([id], (draft) => cancelJob(draft, id, now, cause))
+  }
+
+  prune(cutoffs: PruneCutoffs, now: number, limit: number): Promise<number> {
+    return this.#alone(limit, (draft) => pruneBatch(draft, this.#schema, cutoffs, { now, limit }))
+  }
+
+  pruneDeadLetters(queue: string, max: number, now: number, limit: number): Promise<number> {
+    return this.#alone(limit, (draft) =>
+      pruneDeadLetters(draft, this.#schema, { queue, max }, { now, limit }),
+    )
+  }
+
+  swept(queue: string, mark: number): Promise<void> {
+    return this.#groups.write({ wants: {}, run: (draft) => draft.swept(queue, mark) })
+  }
+
+  messageReturned(id: string, generation: number, attempt: number | null = null): void {
+    const run = (draft: Draft) => {
+      const row = draft.row(id)
+      const change = row && returned(row, generation, attempt)
+      if (row && change) draft.change(row, change)
+    }
+    this.#groups.lazily({ wants: { short: [id] }, run })
+  }
+
+  async recordQueue(name: string, now: number): Promise<void> {
+    if (this.#memory.queues.has(name)) return
+    await this.#groups.write({ wants: {}, run: (draft) => draft.recordQueue(name, now) })
+  }
+
+  recordIdentity(name: string, identity: string): Promise<void> {
+    const text = `UPDATE ${this.#schema}.queues SET identity = $2 WHERE name = $1`
+    return this.#store(text, [name, identity])
+  }
+
+  async recordRetryQueue(retryQueue: RetryQueue): Promise<void> {
+    const key = retryQueueKey(retryQueue.queue, retryQueue.delayMs)
+    if (this.#memory.retryQueues.has(key)) return
+    const run = (draft: Draft) => draft.changes.recordRetryQueue(retryQueue)
+    await this.#groups.write({ wants: {}, run })
+  }
+
+  async rearm(queue: string, now: number): Promise<number> {
+    const rearmed = await rearmQueue(this.#groups, this.#schema, queue, now)
+    this.#memory.lost.delete(queue)
+    return rearmed
+  }
+
+  rearmRetryQueue(retryQueue: RetryQueue, now: number): Promise<number> {
+    return rearmRetryQueue(this.#groups, this.#schema, retryQueue, now)
+  }
+
+  written(): Promise<void> {
+    return this.#groups.written()
+  }
+
+  async close(): Promise<void> {
+    if (await this.#groups.close()) await this.#reader.close()
+  }
+
+  applyReports(events: readonly ReportedEvent[], terms: ReportTerms): Promise<ReportResult[]> {
+    return this.#of(idsOf(events), (draft) => applyReports(draft, events, terms))
+  }
+
+  beatNative(ids: readonly string[], beat: NativeBeat): Promise<BeatResult[]> {
+    return this.#short(ids, (draft) => ids.map((id) => beatJob(draft, id, beat)))
+  }
+
+  cancelAny(...[id, queue, now, isScoped = false, cause]: Parameters<Ledger['cancelAny']>) {
+    return this.#of([id], (draft) => cancelAny(draft, id, { queue, isScoped, now }, cause))
+  }
+
+  purge(ids: readonly string[], terms: PurgeTerms): Promise<Purged[]> {
+    return this.#of(ids, (draft) => ids.flatMap((id) => purgeOne(draft, id, terms) ?? []))
+  }
+
+  claimNative(...[question, terms]: Parameters<Ledger['claimNative']>): Promise<NativeAnswer> {
+    return this.#of([question.id], (draft) => claimNative(draft, question, terms))
+  }
+
+  prioritize(): never {
+    throw notYet('changes of priority')
+  }
+
+  pruneResults(): never {
+    throw notYet('results that are kept for a time')
+  }
+
+  /** A write of these rows, which sees their texts. */
+  #of<T>(ids: readonly string[], run: (draft: Draft) => T): Promise<T> {
+    return this.#groups.write({ wants: { ids }, run, weight: ids.length })
+  }
+
+  /** A write of these rows, which does not. */
+  #short<T>(ids: readonly string[], run: (draft: Draft) => T): Promise<T> {
+    return this.#groups.write({ wants: { short: ids }, run, weight: ids.length })
+  }
+
+  #alone<T>(weight: number, run: (draft: Draft) => T): Promise<T> {
+    return this.#groups.write({ wants: {}, run, weight, isAlone: true })
+  }
+
+  #store(text: string, values: readonly unknown[], effect?: () => void): Promise<void> {
+    const run = (draft: Draft) => draft.changes.store({ text, values }, effect)
+    return this.#groups.write({ wants: {}, run })
+  }
+
+  #act(...[ids, steering, terms]: Parameters<Ledger['bulk']['act']>): Promise<Acted[]> {
+    const act = terms.isAtomic ? actOnAll : actOnSome
+    return this.#of(ids, (draft) => act(draft, ids, steering, terms))
+  }
+
+  #markLost(queue: string, now: number): Promise<void> {
+    this.#memory.lost.add(queue)
+    return this.#store(`UPDATE ${this.#schema}.queues SET lost_at = $2 WHERE name = $1`, [
+      queue,
+      now,
+    ])
+  }
+
+  #markUnwritten(queue: string, isUnwritten: boolean): Promise<void> {
+    const table = `${this.#schema}.unwritten_queues`
+    const { unwritten } = this.#memory
+    if (!isUnwritten)
+      return this.#store(`DELETE FROM ${table} WHERE name = $1`, [queue], () =>
+        unwritten.delete(queue),
+      )
+    const text = `INSERT INTO ${table} VALUES ($1) ON CONFLICT DO NOTHING`
+    return this.#store(text, [queue], () => unwritten.add(queue))
+  }
+}
+
+function idsOf(rows: readonly { id: string }[]): string[] {
+  return rows.map(({ id }) => id)
+}
+
+/** Better no answer than one that forgets what was asked. */
+function refuseUnknown({ request, retryOf }: EnqueueTerms): void {
+  if (request) throw notYet('idempotency keys')
+  if (retryOf !== undefined) throw notYet('retries of dead letters with changes')
+}

@@ -1,0 +1,90 @@
+/** Opens a ledger on PostgreSQL: migrates it, takes its slot, and reads what is kept in memory. */
+import { randomUUID } from 'node:crypto'
+import { retryQueueKey } from '../../job/retry/backoff.ts'
+import type { Logger } from '../../logger.ts'
+import type { PostgresAddress } from './address.ts'
+import { type Connection, connectWritable, type Row } from './connection.ts'
+import { type Counted, Memory } from './group/memory.ts'
+import { PostgresLedger } from './ledger.ts'
+import { migrate } from './migrations.ts'
+import { Reader } from './reader.ts'
+import { schemaOf } from './schema.ts'
+import { Slot } from './slot.ts'
+
+export interface PostgresLedgerOptions {
+  address: PostgresAddress
+  /** `OJS_PREFIX`. */
+  prefix: string
+  logger: Logger
+}
+
+const TIMEOUTS = { connectMs: 5_000, answerMs: 30_000 }
+/** One gateway writes, through one connection. */
+const SLOT = 1
+/** How many nonces each start of a gateway has. */
+const NONCES = 2 ** 32
+
+export async function openPostgresLedger(options: PostgresLedgerOptions): Promise<PostgresLedger> {
+  const { address, prefix, logger } = options
+  const schema = schemaOf(prefix)
+  const connect = () => connectWritable(address, TIMEOUTS)
+  await migrated(connect, schema)
+  const owner = randomUUID()
+  const slot = new Slot({ schema, id: SLOT, owner, connect })
+  const reader = new Reader(connect)
+  try {
+    // First the slot: from then on nobody else changes what is read.
+    await slot.take()
+    const memory = await remembered(schema, reader, owner)
+    return new PostgresLedger({ schema, slot, slotId: SLOT, reader, memory, logger })
+  } catch (error) {
+    await Promise.all([slot.close(), reader.close()])
+    throw error
+  }
+}
+
+async function migrated(connect: () => Promise<Connection>, schema: string): Promise<void> {
+  const connection = await connect()
+  try {
+    await migrate(connection, schema)
+  } finally {
+    await connection.close()
+  }
+}
+
+/** Registers this start of the gateway, and reads what is kept in memory. */
+async function remembered(schema: string, reader: Reader, owner: string): Promise<Memory> {
+  const text = `INSERT INTO ${schema}.gateways (owner) VALUES ($1) RETURNING incarnation`
+  const [row] = await reader.rows(text, [owner])
+  const memory = new Memory(Number(row?.['incarnation']) * NONCES)
+  const all = (what: string) => reader.rows(`SELECT ${what}`)
+  fill(memory, {
+    counts: await all(`queue, state, sum(count)::bigint AS count FROM ${schema}.state_counts
+      GROUP BY queue, state HAVING sum(count) <> 0`),
+    queues: await all(
+      `name, created_at, lost_at, has_stale_copies FROM ${schema}.queues ORDER BY seq`,
+    ),
+    retryQueues: await all(`queue, delay_ms FROM ${schema}.retry_queues`),
+    tombstones: await all(`count(*) AS count FROM ${schema}.tombstones`),
+    unwritten: await all(`name FROM ${schema}.unwritten_queues`),
+  })
+  return memory
+}
+
+type Found = Record<
+  'counts' | 'queues' | 'retryQueues' | 'unwritten' | 'tombstones',
+  readonly Row[]
+>
+
+function fill(memory: Memory, { counts, queues, retryQueues, unwritten, tombstones }: Found): void {
+  memory.tombstones = Number(tombstones[0]?.['count'])
+  for (const { queue, state, count } of counts) memory.add(queue, state as Counted, Number(count))
+  for (const { name, created_at, lost_at, has_stale_copies } of queues) {
+    memory.queues.set(name, { name, createdAt: created_at })
+    if (lost_at !== null) memory.lost.add(name)
+    if (has_stale_copies) memory.stale.set(name, 0)
+  }
+  for (const { queue, delay_ms: delayMs } of retryQueues)
+    memory.retryQueues.set(retryQueueKey(queue, delayMs), { queue, delayMs })
+  for (const { name } of unwritten) memory.unwritten.add(name)
+}

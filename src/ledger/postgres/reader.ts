@@ -1,0 +1,53 @@
+/** Reads of committed rows, on a connection of their own. */
+import { unavailable } from '../../errors.ts'
+import type { Connection, Row, Statement } from './connection.ts'
+import { closed } from './group/groups.ts'
+import { kindOf } from './sql-errors.ts'
+
+export class Reader {
+  readonly #connect: () => Promise<Connection>
+  #connection: Promise<Connection> | null = null
+  #isClosed = false
+
+  constructor(connect: () => Promise<Connection>) {
+    this.#connect = connect
+  }
+
+  /** The rows of one statement. Rejects with 503 when no host answers. */
+  async rows(text: string, values: readonly unknown[] = []): Promise<readonly Row[]> {
+    if (this.#isClosed) throw closed()
+    try {
+      return await this.#ask({ text, values }).catch((error: unknown) => {
+        // The server may have been restarted since the last read.
+        if (this.#isClosed || kindOf(error) !== 'lost') throw error
+        return this.#ask({ text, values })
+      })
+    } catch (error) {
+      throw unavailable('The ledger cannot be read.', 'ledger', error)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#forget()
+  }
+
+  async #ask(statement: Statement): Promise<readonly Row[]> {
+    this.#connection ??= this.#connect()
+    const asked = this.#connection
+    try {
+      const [result] = await (await asked).ask([statement])
+      if (result?.status !== 'fulfilled') throw result?.reason
+      return result.value.rows
+    } catch (error) {
+      if (this.#connection === asked && kindOf(error) === 'lost') await this.#forget()
+      throw error
+    }
+  }
+
+  async #forget(): Promise<void> {
+    const connection = this.#connection
+    this.#connection = null
+    await connection?.then((open) => open.close()).catch(() => {})
+  }
+}

@@ -1,0 +1,115 @@
+/** FETCH: what each message of it may do, by the arrival table. */
+import { invalidField, type OjsError } from '../../../errors.ts'
+import { type Arrival, decideArrival, isClaimable, isFromElsewhere } from '../../../job/arrival.ts'
+import { historyLine } from '../../../job/history.ts'
+import { isTerminal } from '../../../job/job.ts'
+import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'
+import { retryPolicyOf } from '../../../job/retry/retry-policy.ts'
+import { isNextAttempt, leased } from '../../../job/transitions/lease.ts'
+import { type KeptRow, recorded } from '../../../job/transitions/row.ts'
+import type { ClaimedMessage, ClaimResult, ClaimTerms } from '../../leases.ts'
+import type { Draft } from '../group/draft.ts'
+import { adoptJob } from './adopt.ts'
+import { discardJob, expireJob } from './end.ts'
+import { leaveUnowned, startAttempt } from './start.ts'
+
+/** Decides one job message of a FETCH. */
+export function claimedMessage(
+  draft: Draft,
+  message: ClaimedMessage,
+  terms: ClaimTerms,
+): ClaimResult {
+  const row = draft.row(message.id)
+  if (row === null) return adopt(draft, message, terms)
+  if (isFromElsewhere(message, row)) return { verdict: 'malformed', error: idOfAnother(row) }
+  return claimNext(draft, message, terms, row)
+}
+
+function idOfAnother({ id, queue }: KeptRow): OjsError {
+  return invalidField('id', `The id '${id}' already belongs to a job of queue '${queue}'.`)
+}
+
+/** The usual case first: the next attempt of an available job. */
+function claimNext(
+  draft: Draft,
+  message: ClaimedMessage,
+  terms: ClaimTerms,
+  row: KeptRow,
+): ClaimResult {
+  if (!isNextAttempt(row, message, terms.wall)) return applyArrival(draft, message, terms, row)
+  const { attempt } = message
+  const line = historyLine(terms.now, 'active', attempt, terms.workerId, terms.cause)
+  const start = { ...leased(row, 'gateway', terms), attempt, history: recorded(row, line) }
+  return { verdict: 'claimed', job: draft.job(draft.change(row, start)) }
+}
+
+function applyArrival(
+  draft: Draft,
+  message: ClaimedMessage,
+  terms: ClaimTerms,
+  row: KeptRow,
+): ClaimResult {
+  const { now, wall } = terms
+  const { isHeldDelivery } = message
+  const arrival = decideArrival(message, row, { now, wall, isHeldDelivery })
+  switch (arrival.do) {
+    case 'claim': {
+      const reported = reportedBy(message)
+      const job = draft.job(startAttempt(draft, row, arrival, 'gateway', terms, reported))
+      return { verdict: 'claimed', job, ...(arrival.promote && { promoted: true }) }
+    }
+    case 'exhaust':
+      return exhaust(draft, message, terms, row, arrival)
+    case 'expire':
+      return { verdict: 'expired', job: expireJob(draft, row, now, true) }
+    case 'hand-over':
+      return { verdict: 'hand-over', job: draft.job(leaveUnowned(draft, row)) }
+    case 'rearm': {
+      // The job message came more than a minute early: the relay publishes another.
+      const rearmed = { outbox: draft.nextNonce(), retryQueueMs: null }
+      return { verdict: 'rearmed', job: draft.job(draft.change(row, rearmed)) }
+    }
+    case 'hold':
+      return { verdict: 'hold', job: draft.job(row), until: arrival.until }
+    case 'drop':
+    case 'keep':
+    case 'dead-letter':
+      return { verdict: arrival.do, job: draft.job(row) }
+  }
+}
+
+/** Stores a job that the ledger does not know, and then decides its job message like any other. */
+function adopt(draft: Draft, message: ClaimedMessage, terms: ClaimTerms): ClaimResult {
+  if (draft.isTombstoned(message.id, message.queue ?? null)) return { verdict: 'tombstoned' }
+  const error = adoptJob(draft, message, terms.now)
+  if (error !== null) return { verdict: 'malformed', error }
+  const row = draft.row(message.id)
+  if (row === null || isTerminal(row.state)) throw new Error('bug: an adopted job is not there')
+  // Not held as other early messages are: a producer that publishes many at once would fill the prefetch.
+  if (row.state === 'scheduled' && !isClaimable(row, terms))
+    return { verdict: 'scheduled', job: draft.job(row) }
+  return claimNext(draft, message, terms, row)
+}
+
+/** Discards a job that has no attempt left. The copy in the DLX queue is owed. */
+function exhaust(
+  draft: Draft,
+  message: ClaimedMessage,
+  terms: ClaimTerms,
+  row: KeptRow,
+  { skipped }: Extract<Arrival, { do: 'exhaust' }>,
+): ClaimResult {
+  const before = draft.job(row)
+  const { error, errors } = recordSkipped(before, skipped, reportedBy(message), terms.now)
+  const isDeadLetter = retryPolicyOf(before).onExhaustion !== 'discard'
+  // Attempts that no worker reported were made all the same.
+  const attempt = Math.max(row.attempt, skipped.at(-1) ?? 0)
+  const cause = { reason: 'attempts_exhausted' }
+  const ends = { completedAt: terms.now, deadLetterCopied: false, messageOut: true }
+  const discard = { error, errors, attempt, isDeadLetter, ...ends, cause }
+  return { verdict: 'exhausted', job: discardJob(draft, row, terms.now, discard) }
+}
+
+function reportedBy(message: ClaimedMessage): ReportedError | null {
+  return message.reportedError?.() ?? null
+}

@@ -1,0 +1,155 @@
+/** Due retries and schedules, schedules for the delay plugin, expired jobs. */
+import { historyLine } from '../../../job/history.ts'
+import { isTerminal, type JobRow } from '../../../job/job.ts'
+import { promoted, sentAhead } from '../../../job/transitions/due.ts'
+import type { KeptRow } from '../../../job/transitions/row.ts'
+import type { DecideFailure, Expired, FailedLease, OverdueTerms, Undecided } from '../../leases.ts'
+import type { DueTerms } from '../../ledger.ts'
+import { type Draft, Missing } from '../group/draft.ts'
+import type { MovedDebt } from '../group/memory.ts'
+import { expireJob, isMessageOwed } from './end.ts'
+import { failRow } from './leases.ts'
+
+/** The most text of one page, in bytes: a page is in memory as a whole. */
+const MAX_BYTES = 16 * 1024 * 1024
+/** More than the publisher has in flight. A forgotten debt costs a second job message at most. */
+const MAX_DEBTS = 20_000
+
+const SIZE = `octet_length(b.envelope) + coalesce(octet_length(b.errors), 0)
+  + coalesce(octet_length(b.result), 0)`
+
+interface Found {
+  id: string
+  bytes: number
+}
+
+/** As many as are in memory at once, at least one. */
+function page(found: readonly Found[]): string[] {
+  let bytes = 0
+  const kept = found.filter((one, i) => {
+    const isFirst = i === 0 || bytes < MAX_BYTES
+    bytes += one.bytes
+    return isFirst
+  })
+  return kept.map(({ id }) => id)
+}
+
+interface Times {
+  now: number
+  wall: number
+}
+
+/**
+ * Makes due rows available, the most overdue first. Retries and schedules run on different clocks, so their
+ * due times cannot be compared; how late they are can.
+ */
+export function promoteDue(draft: Draft, schema: string, times: Times, limit: number): JobRow[] {
+  const due = (state: string) => `(SELECT j.id, j.due_at, j.state FROM ${schema}.jobs j
+    WHERE j.state = '${state}' AND j.due_at IS NOT NULL AND j.ended_at IS NULL
+      AND j.due_at <= ${state === 'retryable' ? '$1' : '$2'} ORDER BY j.due_at LIMIT $3)`
+  const text = `SELECT d.id, ${SIZE} AS bytes
+    FROM (${due('retryable')} UNION ALL ${due('scheduled')}) d JOIN ${schema}.job_bodies b USING (id)
+    ORDER BY CASE d.state WHEN 'retryable' THEN $1 ELSE $2 END - d.due_at DESC LIMIT $3`
+  const found = draft.ask({ text, values: [times.now, times.wall, limit] })
+  const ids = page(found as unknown as Found[])
+  const rows = draft.rows(ids).filter((row) => isDue(row, times))
+  draft.jobs(rows)
+  return rows.map((row) => promoteOne(draft, row, times.now))
+}
+
+function isDue({ state, dueAt }: KeptRow, { now, wall }: Times): boolean {
+  if (dueAt === null) return false
+  return state === 'retryable' ? dueAt <= now : state === 'scheduled' && dueAt <= wall
+}
+
+function promoteOne(draft: Draft, row: KeptRow, now: number): JobRow {
+  const { outbox, retryQueueMs, queue } = row
+  const { memory } = draft
+  const nonce = draft.nextNonce()
+  // Null also if its confirm is known and not yet written.
+  const before = outbox !== null && memory.confirming.has(outbox) ? null : outbox
+  if (before !== null && retryQueueMs !== null) {
+    const debt: MovedDebt = { retryQueue: { queue, delayMs: retryQueueMs }, outbox: nonce }
+    draft.changes.store(null, () => {
+      memory.moved.set(before, debt)
+      const [oldest] = memory.moved.keys()
+      if (memory.moved.size > MAX_DEBTS && oldest !== undefined) memory.moved.delete(oldest)
+    })
+  }
+  const isInRetryQueue = before === null && retryQueueMs !== null
+  const line = historyLine(now, 'available', null, null, { reason: 'due' })
+  return draft.job(draft.change(row, promoted(row, now, isInRetryQueue ? null : nonce, line)))
+}
+
+/** Schedules whose job message the delay plugin neither has nor is owed. */
+export function sendAhead(draft: Draft, schema: string, until: number, limit: number): number {
+  const text = `SELECT j.id FROM ${schema}.jobs j WHERE j.state = 'scheduled' AND j.due_at IS NOT NULL
+      AND j.ended_at IS NULL AND j.retry_queue_ms IS NULL AND j.outbox IS NULL AND j.due_at <= $1
+    ORDER BY j.due_at LIMIT $2`
+  const ids = draft.ask({ text, values: [until, limit] }).map(({ id }) => String(id))
+  const rows = draft
+    .rows(ids)
+    .filter((row) => row.state === 'scheduled' && row.retryQueueMs === null && row.outbox === null)
+  for (const row of rows) draft.change(row, sentAhead(draft.nextNonce()))
+  return rows.length
+}
+
+/**
+ * Discards rows whose `expires_at` has passed; their job messages are dropped on arrival. Not `active` ones: an
+ * attempt that runs is let to its end.
+ */
+export function expireDue(draft: Draft, schema: string, terms: DueTerms): Expired[] {
+  const text = `SELECT e.id, ${SIZE} AS bytes FROM (SELECT j.id, j.expires_at FROM ${schema}.jobs j
+      WHERE j.expires_at IS NOT NULL AND j.ended_at IS NULL AND j.expires_at <= $1
+        AND j.state <> 'active' ORDER BY j.expires_at LIMIT $2) e
+    JOIN ${schema}.job_bodies b USING (id) ORDER BY e.expires_at`
+  const found = draft.ask({ text, values: [terms.wall, terms.limit] })
+  const rows = draft
+    .rows(page(found as unknown as Found[]))
+    .filter(({ state }) => state !== 'active' && !isTerminal(state))
+  draft.jobs(rows)
+  return rows.map((row) => {
+    // A job that the ledger held until its time has no job message out.
+    const isHeld = row.state !== 'available' && row.retryQueueMs === null && row.outbox === null
+    const job = expireJob(draft, row, terms.now, row.messageOut && !isHeld)
+    return { job, isMessageOwed: isMessageOwed(draft, row) }
+  })
+}
+
+/** See `LeaseLedger.endOverdue`. */
+export function endOverdue(
+  draft: Draft,
+  schema: string,
+  { now, limit, which }: OverdueTerms,
+  decide: DecideFailure,
+): (FailedLease | Undecided)[] {
+  const end = 'least(j.lease_expires_at, j.timeout_at)'
+  const native = which === 'all' ? 'OR j.lease_expires_at <= $1' : ''
+  const text = `SELECT e.id, ${SIZE} AS bytes FROM (SELECT j.id, ${end} AS ends FROM ${schema}.jobs j
+      WHERE j.lease_expires_at IS NOT NULL AND ${end} <= $1 AND j.state = 'active'
+        AND (j.holder IS DISTINCT FROM 'native' ${native}) ORDER BY ${end} LIMIT $2) e
+    JOIN ${schema}.job_bodies b USING (id) ORDER BY e.ends`
+  const found = draft.ask({ text, values: [now, limit] })
+  const rows = draft.rows(page(found as unknown as Found[]))
+  const over = rows.filter((row) => row.state === 'active' && isOver(row, now))
+  draft.jobs(over)
+  const ended: (FailedLease | Undecided)[] = []
+  const failures: unknown[] = []
+  for (const row of over) {
+    try {
+      ended.push(failRow(draft, row, decide))
+    } catch (error) {
+      // Nothing of the row has changed: a decision that fails stops no other.
+      if (error instanceof Missing) throw error
+      failures.push(error)
+    }
+  }
+  if (ended.length === 0 && failures.length > 0) throw failures[0]
+  return ended
+}
+
+/** For a native holder only the lease counts: the worker watches the execution timeout itself. */
+function isOver({ holder, leaseExpiresAt, timeoutAt }: KeptRow, now: number): boolean {
+  const isTimedOut = holder !== 'native' && timeoutAt !== null && timeoutAt <= now
+  return isTimedOut || (leaseExpiresAt !== null && leaseExpiresAt <= now)
+}

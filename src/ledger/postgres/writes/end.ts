@@ -1,0 +1,174 @@
+/** Discards and cancels jobs, and notes their copies in DLX queues. */
+import { OjsError } from '../../../errors.ts'
+import { isFromElsewhere } from '../../../job/arrival.ts'
+import { EXPIRED, mayDie } from '../../../job/dead-letter.ts'
+import { type Cause, historyLine } from '../../../job/history.ts'
+import { isErased, isTerminal, type JobRow } from '../../../job/job.ts'
+import { isListedWhenExpired, retryPolicyOf } from '../../../job/retry/retry-policy.ts'
+import type { Stale } from '../../../job/stale.ts'
+import { canBecome } from '../../../job/states.ts'
+import {
+  cancelled,
+  copied,
+  copyPublished,
+  type Discard,
+  discarded,
+  returned,
+} from '../../../job/transitions/end.ts'
+import { handedOver } from '../../../job/transitions/lease.ts'
+import type { KeptRow } from '../../../job/transitions/row.ts'
+import type { Cancelled } from '../../leases.ts'
+import type { DeadMessage, DeadOutcome } from '../../native.ts'
+import type { Draft } from '../group/draft.ts'
+import { adoptJob } from './adopt.ts'
+
+/** Was this process to publish the row's message, and has it seen no confirm? */
+export function isMessageOwed({ memory }: Draft, { outbox }: Pick<JobRow, 'outbox'>): boolean {
+  return outbox !== null && memory.isOurs(outbox) && !memory.confirming.has(outbox)
+}
+
+/** Discards a job that runs no further attempt. */
+export function discardJob(
+  draft: Draft,
+  row: KeptRow,
+  now: number,
+  { cause, ...discard }: Discard & { cause: Cause },
+): JobRow {
+  const line = historyLine(now, 'discarded', discard.attempt, null, cause)
+  return draft.job(draft.change(row, discarded(row, now, discard, line)))
+}
+
+/** The same for a job whose `expires_at` has passed. No copy in the DLX queue is owed. */
+export function expireJob(
+  draft: Draft,
+  row: KeptRow,
+  now: number,
+  messageOut: boolean,
+  given: Cause = {},
+): JobRow {
+  const before = draft.job(row)
+  const { errors, attempt } = before
+  const isDeadLetter = isListedWhenExpired(retryPolicyOf(before))
+  const record = { error: EXPIRED, errors, attempt }
+  const ends = { completedAt: null, deadLetterCopied: true, isDeadLetter, messageOut }
+  return discardJob(draft, row, now, { ...record, ...ends, cause: { ...given, reason: 'expired' } })
+}
+
+export function cancelJob(
+  draft: Draft,
+  id: string,
+  now: number,
+  cause: Cause = {},
+): Cancelled | Stale {
+  const row = draft.row(id)
+  const state = row?.state
+  if (!row || !state || isErased(state) || !canBecome(state, 'cancelled')) return draft.stale(id)
+  const line = historyLine(now, 'cancelled', row.attempt, null, cause)
+  const after = draft.change(row, cancelled(row, now, draft.nextNonce(), line))
+  return { job: draft.job(after), previousState: state, isMessageOwed: isMessageOwed(draft, row) }
+}
+
+/** See `Ledger.cancelAny`. */
+export function cancelAny(
+  draft: Draft,
+  id: string,
+  { queue, isScoped, now }: { queue: string; isScoped: boolean; now: number },
+  cause?: Cause,
+): Cancelled | Stale | 'tombstoned' | 'elsewhere' {
+  const row = draft.row(id)
+  if (row !== null)
+    return isScoped && row.queue !== queue ? 'elsewhere' : cancelJob(draft, id, now, cause)
+  const tombstone = { queue, isScoped, cancelledAt: now }
+  return draft.recordTombstone(id, tombstone) ? 'tombstoned' : 'elsewhere'
+}
+
+interface Times {
+  now: number
+  wall: number
+}
+
+/** See `NativeLedger.discardDead`. */
+export function discardDead(draft: Draft, message: DeadMessage, times: Times): DeadOutcome {
+  const row = draft.row(message.id)
+  if (row === null) return adoptDead(draft, message, times.now)
+  if (isFromElsewhere(message, row)) return { outcome: 'ignored' }
+  if (!mayDie(message, row, times)) {
+    noteCopyOf(draft, message, row)
+    return { outcome: 'ignored' }
+  }
+  return { outcome: 'discarded', job: discardRow(draft, message, row, times.now) }
+}
+
+function noteCopyOf(draft: Draft, { generation, attempt }: DeadMessage, row: KeptRow): void {
+  if (generation > row.generation) return
+  if (generation < row.generation) draft.staleCopy(row.queue)
+  else if (isTerminal(row.state)) noteCopyOfEnded(draft, row)
+  else noteCopyOfRunning(draft, row, attempt)
+}
+
+/**
+ * A native worker has nacked the delivery of a job that had ended. If the job was discarded, this may be the
+ * copy that is owed. A listed dead letter that expired was owed none, and has one now. The copy of any other
+ * job is stale. In each case the job message is back.
+ */
+function noteCopyOfEnded(draft: Draft, row: KeptRow): void {
+  const copy = copied(row, row.generation)
+  const after = copy ? draft.change(row, copy) : row
+  if (!row.isDeadLetter) draft.staleCopy(row.queue)
+  const back = returned(after, after.generation, null)
+  if (back) draft.change(after, back)
+}
+
+/**
+ * RabbitMQ requeued the delivery, because its consumer's connection was lost, and the queue's limits removed
+ * it then. The lease, or the retry that the ledger holds, goes on without a job message. With a native holder
+ * any attempt number is taken for that of the lease: a native worker's message may have an earlier one.
+ */
+function noteCopyOfRunning(draft: Draft, row: KeptRow, attempt: number): void {
+  // When the job has ended, nobody needs this copy, unless the job is a dead letter: let a sweep decide.
+  draft.staleCopy(row.queue)
+  if (attempt !== row.attempt && row.holder !== 'native') return
+  const handOver = handedOver(row, row, true)
+  const after = handOver ? draft.change(row, handOver) : row
+  const back = returned(after, after.generation, null)
+  if (back) draft.change(after, back)
+}
+
+function adoptDead(draft: Draft, message: DeadMessage, now: number): DeadOutcome {
+  // Cancelled before it came: there is no job to discard, and its job message is out of the queue already.
+  if (draft.isTombstoned(message.id, message.queue ?? null)) return { outcome: 'ignored' }
+  const error = adoptJob(draft, message, now)
+  const row = draft.row(message.id)
+  if (error instanceof OjsError || row === null)
+    return { outcome: 'malformed', error: error ?? new OjsError('invalid_request', 'no job') }
+  return { outcome: 'discarded', job: discardRow(draft, message, row, now) }
+}
+
+function discardRow(draft: Draft, message: DeadMessage, row: KeptRow, now: number): JobRow {
+  const { error, errors, isDeadLetter } = message.describe(draft.job(row))
+  if (!isDeadLetter) draft.staleCopy(row.queue)
+  return discardJob(draft, row, now, {
+    error,
+    errors,
+    isDeadLetter,
+    // The job message of a native worker keeps its number through later attempts, so it may be behind the
+    // row.
+    attempt: message.isExpired ? row.attempt : Math.max(message.attempt, row.attempt),
+    completedAt: message.isExpired ? null : now,
+    deadLetterCopied: true,
+    messageOut: false,
+    cause: { reason: 'dead_lettered' },
+  })
+}
+
+/**
+ * Records the copy that was published for this nonce, and that the broker has confirmed. A copy of a row that
+ * was deleted, revived or pruned meanwhile is stale, as is that of a job that is not listed.
+ */
+export function confirmCopy(draft: Draft, id: string, outbox: number): void {
+  const row = draft.row(id)
+  if (row === null) return
+  const copy = copyPublished(row, outbox)
+  if (copy) draft.change(row, copy)
+  if (!copy || !row.isDeadLetter) draft.staleCopy(row.queue)
+}

@@ -1,0 +1,114 @@
+/** Stores, withdraws and activates jobs. */
+import { type Cause, historyLine } from '../../../job/history.ts'
+import { freshRow, isErased, isTerminal, type JobRow, type NewJob } from '../../../job/job.ts'
+import type { Stale } from '../../../job/stale.ts'
+import { activated } from '../../../job/transitions/due.ts'
+import { erased } from '../../../job/transitions/end.ts'
+import type { KeptRow, Texts } from '../../../job/transitions/row.ts'
+import type { Enqueued, EnqueueTerms, InsertedAll } from '../../enqueued.ts'
+import type { WithdrawFence } from '../../ledger.ts'
+import type { Draft } from '../group/draft.ts'
+import { TakenBack } from '../group/groups.ts'
+import { notYet } from '../not-yet.ts'
+
+interface FirstLife {
+  now: number
+  enqueuedAt: number
+  generation: number
+  attempt: number
+  outbox: number | null
+  cause: Cause
+}
+
+/** Stores a job in its start state, and records its queue. Returns the row, or null when the id is taken. */
+export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow | null {
+  if (job.unique !== null) throw notYet('unique jobs')
+  if (job.carry?.concurrency !== undefined) throw notYet('concurrency keys')
+  if (job.carry?.resultTtlMs !== undefined) throw notYet('results that are kept for a time')
+  const before = draft.row(job.id)
+  if (before !== null && !isErased(before.state)) return null
+  // Workers drop generation 0 of an id that was cancelled before its job was known; this is another job.
+  const first = draft.forgetTombstone(job.id, job.queue) ? life.generation + 1 : life.generation
+  const generation = before === null ? first : before.generation + 1
+  const { outbox, enqueuedAt, attempt } = life
+  const { carry, error, errors, result, envelope, ...standing } = freshRow(job, {
+    generation,
+    outbox,
+    enqueuedAt,
+  })
+  const history = historyLine(life.now, job.start.state, attempt, null, life.cause)
+  const row: KeptRow = { ...standing, attempt, endedAt: null, extendedMs: null, history }
+  const texts: Texts = { carry, error, errors, result, envelope }
+  draft.insert(row, texts)
+  draft.recordQueue(job.queue, life.now)
+  return row
+}
+
+/** PUSH of one job, without regard to a `unique` policy. */
+export function enqueue(draft: Draft, job: NewJob, now: number, cause: Cause = {}): Enqueued {
+  const outbox = job.start.state === 'available' ? draft.nextNonce() : null
+  const life = { now, enqueuedAt: now, generation: 0, attempt: 0, outbox, cause }
+  const row = insertJob(draft, job, life)
+  if (row === null) return { outcome: 'duplicate' }
+  return { outcome: 'inserted', generation: row.generation, outbox, enqueuedAt: now }
+}
+
+/** Stores a scheduled job that was published natively, unless its id was cancelled before it came. */
+export function enqueueNative(
+  draft: Draft,
+  job: NewJob,
+  now: number,
+): Enqueued | { outcome: 'tombstoned' } {
+  if (draft.isTombstoned(job.id, job.queue)) return { outcome: 'tombstoned' }
+  return enqueue(draft, job, now)
+}
+
+/** PUSH batch: all or none. */
+export function enqueueAll(
+  draft: Draft,
+  jobs: readonly NewJob[],
+  now: number,
+  { cause }: EnqueueTerms,
+): InsertedAll {
+  draft.lookUp(jobs.map(({ id }) => id))
+  const stored = jobs.map((job, index) => {
+    const enqueued = enqueue(draft, job, now, cause)
+    if (enqueued.outcome === 'duplicate') throw new TakenBack({ ...enqueued, index })
+    return enqueued
+  })
+  return { outcome: 'inserted', stored }
+}
+
+/** Erases the row of a refused PUSH. */
+export function withdraw(draft: Draft, id: string, outbox: number): boolean {
+  const row = draft.row(id)
+  if (row?.outbox !== outbox || row.state !== 'available' || row.attempt !== 0) return false
+  draft.change(row, erased(row.enqueuedAt))
+  return true
+}
+
+/** The same for a batch. Returns the ids of jobs that have started or ended. */
+export function withdrawAll(draft: Draft, fences: readonly WithdrawFence[]): string[] {
+  const started = fences.filter(({ id, generation }) => {
+    const row = draft.row(id)
+    const isOver = row === null || isTerminal(row.state)
+    if (isOver || row.generation !== generation || row.attempt !== 0) return true
+    draft.change(row, erased(row.enqueuedAt))
+    return false
+  })
+  return started.map(({ id }) => id)
+}
+
+/** Makes a pending job `available`, or `scheduled` if its time is still ahead. */
+export function activate(
+  draft: Draft,
+  id: string,
+  times: { now: number; wall: number },
+  cause: Cause,
+): JobRow | Stale {
+  const row = draft.row(id)
+  const line = (state: 'available' | 'scheduled') => historyLine(times.now, state, 0, null, cause)
+  const lines = { available: line('available'), scheduled: line('scheduled') }
+  const change = row && activated(row, { ...times, nonce: draft.nextNonce() }, lines)
+  return row && change ? draft.job(draft.change(row, change)) : draft.stale(id)
+}

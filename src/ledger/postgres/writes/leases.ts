@@ -1,0 +1,121 @@
+/** ACK, NACK, BEAT and release, and who holds the delivery behind a lease. */
+import { historyLine } from '../../../job/history.ts'
+import type { JobRow } from '../../../job/job.ts'
+import { isHeld } from '../../../job/lease-fence.ts'
+import type { Stale } from '../../../job/stale.ts'
+import * as lease from '../../../job/transitions/lease.ts'
+import type { Change, KeptRow } from '../../../job/transitions/row.ts'
+import type {
+  Beat,
+  BeatFate,
+  Completion,
+  DecideFailure,
+  EndedLease,
+  ExtendedLease,
+  FailedLease,
+  LeaseFence,
+  ReleaseFence,
+  SettleFence,
+  Undecided,
+} from '../../leases.ts'
+import type { Draft } from '../group/draft.ts'
+
+/** Changes the row if its fence matches. */
+function fenced(
+  draft: Draft,
+  id: string,
+  changeOf: (row: KeptRow) => Change | null,
+): JobRow | Stale {
+  const row = draft.row(id)
+  const change = row && changeOf(row)
+  return row && change ? draft.job(draft.change(row, change)) : draft.stale(id)
+}
+
+export function release(draft: Draft, id: string, fence: ReleaseFence): EndedLease | Stale {
+  const row = draft.row(id)
+  if (row === null || !isHeld(row, fence)) return draft.stale(id)
+  const { now, cause, messageAttempt } = fence
+  const line = historyLine(now, 'available', row.attempt, null, { reason: 'released', ...cause })
+  const before = draft.job(row)
+  const change = lease.released(row, messageAttempt, draft.nextNonce(), line)
+  return { outcome: 'ended', job: draft.job(draft.change(row, change)), before }
+}
+
+export function complete(
+  draft: Draft,
+  id: string,
+  fence: SettleFence,
+  completion: Completion,
+): JobRow | Stale {
+  const { now, cause } = completion
+  const line = historyLine(now, 'completed', fence.attempt ?? null, null, cause)
+  return fenced(draft, id, (row) => lease.completed(row, fence, completion, line))
+}
+
+export function fail(
+  draft: Draft,
+  id: string,
+  fence: SettleFence,
+  decide: DecideFailure,
+): FailedLease | Stale | Undecided {
+  const row = draft.row(id)
+  return row !== null && isHeld(row, fence) ? failRow(draft, row, decide) : draft.stale(id)
+}
+
+/** Of an active row. */
+export function failRow(
+  draft: Draft,
+  row: KeptRow,
+  decide: DecideFailure,
+): FailedLease | Undecided {
+  const before = draft.job(row)
+  const change = decide(before)
+  if (change === null) return { outcome: 'undecided', row: before }
+  const line = historyLine(change.now, change.to, row.attempt, null, change.cause)
+  const failed = lease.failed(row, change, draft.nextNonce(), line)
+  return { outcome: 'ended', job: draft.job(draft.change(row, failed)), before, change }
+}
+
+export function beat(draft: Draft, id: string, terms: Beat): BeatFate {
+  const row = draft.row(id)
+  const change = row && lease.extended(row, terms)
+  if (row && change) {
+    return { outcome: 'extended', id, lease: leaseOf(draft.change(row, change)) }
+  }
+  const isOwn = (row?.workerId ?? terms.workerId) === terms.workerId
+  if (row?.state === 'cancelled' && isOwn) return { outcome: 'cancelled', id }
+  return { ...draft.stale(id), id }
+}
+
+/** The lease of an active row. */
+export function leaseOf(row: KeptRow): ExtendedLease {
+  const { id, generation, attempt, queue, type, holder } = row
+  const { startedAt, leaseExpiresAt } = row
+  const times = { startedAt: startedAt ?? 0, leaseExpiresAt: leaseExpiresAt ?? 0 }
+  return { id, generation, attempt, queue, type, holder, ...times }
+}
+
+export function handOver(draft: Draft, fences: readonly LeaseFence[]): number {
+  return changed(draft, fences, (row, fence) => lease.handedOver(row, fence))
+}
+
+export function handBack(draft: Draft, fences: readonly LeaseFence[]): number {
+  return changed(draft, fences, lease.handedBack)
+}
+
+/** Returns how many rows changed. */
+function changed(
+  draft: Draft,
+  fences: readonly LeaseFence[],
+  changeOf: (row: KeptRow, fence: LeaseFence) => Change | null,
+): number {
+  let count = 0
+  for (const fence of fences) {
+    const row = draft.row(fence.id)
+    const change = row && changeOf(row, fence)
+    if (!row || !change) continue
+    draft.change(row, change)
+    count += 1
+  }
+  return count
+}

@@ -1,0 +1,68 @@
+/** A native worker asks about a redelivered message: decided in this write. */
+import {
+  decideNativeClaim,
+  isBegunFor,
+  type NativeClaimDecision,
+} from '../../../job/native/claim.ts'
+import { returned } from '../../../job/transitions/end.ts'
+import type { KeptRow } from '../../../job/transitions/row.ts'
+import type { ClaimTerms } from '../../leases.ts'
+import type { NativeAnswer, NativeQuestion } from '../../native.ts'
+import type { Draft } from '../group/draft.ts'
+import { adoptJob } from './adopt.ts'
+import { leaveUnowned } from './start.ts'
+
+type Terms = Omit<ClaimTerms, 'leaseMs'>
+
+/** See `NativeLedger.claimNative`. No job has a concurrency key yet, and no queue can be paused. */
+export function claimNative(draft: Draft, question: NativeQuestion, terms: Terms): NativeAnswer {
+  const { id, attempt, ofQueue } = question
+  const row = draft.row(id)
+  if (row !== null && ofQueue !== null && row.queue !== ofQueue)
+    return { decision: 'discard', attempt }
+  if (row !== null && question.isAgain && isBegunFor(question, row)) return run(row.attempt, true)
+  const decision = decideNativeClaim(question, row, {
+    now: terms.now,
+    wall: terms.wall,
+    isTombstoned: row === null && draft.isTombstoned(id, ofQueue),
+    isHeldHere: question.isHeldHere(),
+  })
+  switch (decision.decision) {
+    case 'run':
+      return mayRun(draft, question, row, decision.attempt, terms)
+    case 'drop':
+      return drop(draft, question, row, decision)
+    case 'discard':
+      return { decision: 'discard', attempt }
+  }
+}
+
+/** There are no checkpoints yet. */
+function run(attempt: number, isBegun: boolean): NativeAnswer {
+  return { decision: 'run', attempt, isBegun, start: null, checkpoint: null }
+}
+
+function mayRun(
+  draft: Draft,
+  question: NativeQuestion,
+  row: KeptRow | null,
+  attempt: number,
+  terms: Terms,
+): NativeAnswer {
+  const { adopt, isKeyed } = question
+  if (!isKeyed || row !== null || adopt === undefined) return run(attempt, false)
+  const error = adoptJob(draft, { ...question, adopt }, terms.now)
+  return error === null ? claimNative(draft, question, terms) : { decision: 'discard', attempt }
+}
+
+function drop(
+  draft: Draft,
+  { attempt }: NativeQuestion,
+  row: KeptRow | null,
+  { isOver, handOver }: Extract<NativeClaimDecision, { decision: 'drop' }>,
+): NativeAnswer {
+  const back = row !== null && isOver ? returned(row, row.generation, attempt) : null
+  const after = row !== null && back !== null ? draft.change(row, back) : row
+  if (after !== null && handOver) leaveUnowned(draft, after)
+  return { decision: 'drop', attempt }
+}

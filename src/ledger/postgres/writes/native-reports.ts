@@ -1,0 +1,339 @@
+/** A native worker's report: starts and ends of attempts (docs/architecture.md §5). */
+import { historyLine } from '../../../job/history.ts'
+import { isTerminal, type JobRow } from '../../../job/job.ts'
+import {
+  attemptKey,
+  type Beginning,
+  boundAttempt,
+  type Decision,
+  decideReport,
+  planFailure,
+  type ReportedEvent,
+  type Said,
+} from '../../../job/native/report.ts'
+import { recordEnd, recordLateFailure } from '../../../job/retry/failure.ts'
+import { returned } from '../../../job/transitions/end.ts'
+import { failed, handedOver, leased } from '../../../job/transitions/lease.ts'
+import {
+  copyOwed,
+  isNativeNext,
+  isOwedAgain,
+  nativeDone,
+  nativeNextDone,
+  nativeReleased,
+} from '../../../job/transitions/native.ts'
+import { type Change, type KeptRow, recorded } from '../../../job/transitions/row.ts'
+import type { ReportResult, ReportTerms } from '../../native.ts'
+import type { Draft } from '../group/draft.ts'
+import { adoptJob } from './adopt.ts'
+import { expireJob } from './end.ts'
+import { recordRetryQueue } from './queues.ts'
+import { leaveUnowned, startAttempt } from './start.ts'
+
+const IGNORED: ReportResult = { outcome: 'ignored' }
+const OF_ANOTHER: ReportResult = { outcome: 'refused', reason: 'other_queue' }
+
+/**
+ * Applies one report. A start whose end is in the same report is not written separately: the end implies
+ * it.
+ */
+export function applyReports(
+  draft: Draft,
+  events: readonly ReportedEvent[],
+  terms: ReportTerms,
+): ReportResult[] {
+  const ends = endsIn(events)
+  const merged = new Map<string, number>()
+  const results: ReportResult[] = []
+  for (const [i, event] of events.entries()) {
+    const isMerged = event.said.event === 'started' && ends.has(keyOf(event))
+    if (isMerged) merged.set(keyOf(event), i)
+    // A report brings an unknown job along only with the first event that names it: adopt it here.
+    if (isMerged && event.adopt !== undefined) rowOf(draft, event, terms)
+    const result = isMerged ? IGNORED : applyReport(draft, event, terms)
+    results.push(result)
+    if (merged.size === 0 || !('begun' in result && result.begun)) continue
+    const start = merged.get(keyOf(event))
+    if (start !== undefined) results[start] = { outcome: 'merged' }
+  }
+  return results
+}
+
+/** The keys of the attempts whose end is reported in `events`. */
+function endsIn(events: readonly ReportedEvent[]): Set<string> {
+  const isEnd = ({ said }: ReportedEvent) => said.event === 'completed' || said.event === 'failed'
+  return new Set(events.filter(isEnd).map(keyOf))
+}
+
+function keyOf({ generation, attempt, id }: ReportedEvent): string {
+  return attemptKey(generation, attempt, id)
+}
+
+function applyReport(draft: Draft, event: ReportedEvent, terms: ReportTerms): ReportResult {
+  const { said } = event
+  switch (said.event) {
+    case 'started':
+      return applyStart(draft, event, terms)
+    case 'dropped':
+      return noteDropped(draft, event)
+    case 'expired':
+      return applyExpired(draft, event, terms)
+    case 'released':
+      return applyRelease(draft, event, said, terms)
+    case 'completed':
+    case 'failed':
+      return applyEnd(draft, event, said, terms)
+  }
+}
+
+function applyStart(draft: Draft, event: ReportedEvent, terms: ReportTerms): ReportResult {
+  const row = rowOf(draft, event, terms)
+  if (row !== null && isOfAnother(event, row)) return OF_ANOTHER
+  const isNext = row !== null && isNativeNext(row, event)
+  if (isNext && (row.outbox === null || row.workerId === null))
+    return { outcome: 'started', job: startNext(draft, row, event, terms), promoted: false }
+  const bounded = boundAttempt(event, row)
+  const decision = decideReport(bounded, row, terms.now)
+  if (row === null || decision.do !== 'start') return unapplied(decision)
+  const job = draft.job(begin(draft, bounded, terms, row, decision.begins))
+  return { outcome: 'started', job, promoted: decision.begins.promote }
+}
+
+/** The usual start: the next attempt of an available job. */
+function startNext(
+  draft: Draft,
+  row: KeptRow,
+  { attempt, workerId }: ReportedEvent,
+  { now, defaultLeaseMs, cause }: ReportTerms,
+): JobRow {
+  const lease = { now, workerId, leaseMs: null, defaultLeaseMs }
+  const history = recorded(row, historyLine(now, 'active', attempt, workerId, cause))
+  return draft.job(draft.change(row, { ...leased(row, 'native', lease), attempt, history }))
+}
+
+function isOfAnother({ ofQueue }: ReportedEvent, row: Pick<JobRow, 'queue'> | null): boolean {
+  return ofQueue != null && row !== null && row.queue !== ofQueue
+}
+
+function unapplied(decision: Decision): ReportResult {
+  return decision.do === 'refuse' ? { outcome: 'refused', reason: 'leased_elsewhere' } : IGNORED
+}
+
+const RESUMED: Beginning = { skipped: [], promote: false }
+
+/** Starts the attempt that the event is about. `start` null: it had started, and only its lease ran out. */
+function begin(
+  draft: Draft,
+  { attempt, workerId }: ReportedEvent,
+  { now, defaultLeaseMs, cause }: ReportTerms,
+  row: KeptRow,
+  start: Beginning | null,
+): KeptRow {
+  const lease = { now, workerId, leaseMs: null, defaultLeaseMs, cause }
+  const after = startAttempt(draft, row, { attempt, ...(start ?? RESUMED) }, 'native', lease)
+  return isOwedAgain(row) ? leaveUnowned(draft, after) : after
+}
+
+/**
+ * An unknown id (a job that was published natively) is adopted if the report brought the job along. If it were
+ * not, and the worker leaves the retry to the gateway, the job would be lost as soon as the worker acknowledges
+ * its job message.
+ */
+function rowOf(draft: Draft, event: ReportedEvent, { now }: ReportTerms): KeptRow | null {
+  const { id, adopt } = event
+  const known = draft.row(id)
+  if (known !== null || adopt === undefined) return known
+  if (draft.isTombstoned(id, event.ofQueue ?? null)) return null
+  adoptJob(draft, { ...event, adopt, generation: event.generation ?? 0 }, now)
+  return draft.row(id)
+}
+
+type Ended = Extract<Said, { event: 'completed' | 'failed' }>
+
+function applyEnd(
+  draft: Draft,
+  event: ReportedEvent,
+  said: Ended,
+  terms: ReportTerms,
+): ReportResult {
+  const row = rowOf(draft, event, terms)
+  if (row === null) return IGNORED
+  const done = said.event === 'completed' ? completeAtOnce(draft, row, event, said, terms) : null
+  if (done) return done
+  if (isOfAnother(event, row)) return OF_ANOTHER
+  const bounded = boundAttempt(event, row)
+  const decision = decideReport(bounded, row, terms.now)
+  if (decision.do === 'complete' || decision.do === 'fail')
+    return endAttempt(draft, bounded, said, terms, row, decision)
+  noteSettled(draft, bounded, said, row)
+  return decision.do === 'amend' ? amend(draft, event, said, terms) : unapplied(decision)
+}
+
+/** The same as the expiry of a waiting job, except that its job message is back. */
+function applyExpired(draft: Draft, event: ReportedEvent, terms: ReportTerms): ReportResult {
+  const row = rowOf(draft, event, terms)
+  if (isOfAnother(event, row)) return OF_ANOTHER
+  const decision = decideReport(event, row, terms.now)
+  if (row === null || decision.do !== 'expire') return noteDropped(draft, event)
+  return { outcome: 'expired', job: expireJob(draft, row, terms.now, false, terms.cause) }
+}
+
+/** The worker puts its job message back into the queue: the next execution is the same attempt again. */
+function applyRelease(
+  draft: Draft,
+  event: ReportedEvent,
+  { messageAttempt }: Extract<Said, { event: 'released' }>,
+  { now, cause }: ReportTerms,
+): ReportResult {
+  const row = draft.row(event.id)
+  if (isOfAnother(event, row)) return OF_ANOTHER
+  if (row === null || decideReport(event, row, now).do !== 'release') return IGNORED
+  const line = historyLine(now, 'available', row.attempt, null, { reason: 'released', ...cause })
+  const { workerId } = event
+  const change = nativeReleased(row, { workerId, messageAttempt }, draft.nextNonce(), line)
+  if (change === null) return IGNORED
+  return { outcome: 'released', job: draft.job(draft.change(row, change)) }
+}
+
+/**
+ * The worker has dropped the job message: an ended row may be pruned, and a running job goes on without it.
+ */
+function noteDropped(draft: Draft, event: ReportedEvent): ReportResult {
+  const { id, generation, attempt } = event
+  const row = draft.row(id)
+  if (isOfAnother(event, row)) return OF_ANOTHER
+  if (!row || (generation ?? row.generation) !== row.generation) return IGNORED
+  const after = leaveToLedger(draft, event, row)
+  return noteAcknowledged(draft, after, attempt) ? { outcome: 'amended' } : IGNORED
+}
+
+/** Notes that the worker acknowledges the job message. False: `messageOut` was not cleared by this. */
+function noteAcknowledged(draft: Draft, row: KeptRow, attempt: number): boolean {
+  const after = applied(draft, row, returned(row, row.generation, attempt))
+  if (after === null) return false
+  // The copy was to be made by a nack when this job message came back to the gateway. Now it must be
+  // published.
+  applied(draft, after, copyOwed(after, after.generation, draft.nextNonce()))
+  return true
+}
+
+/** The row after the change; null: there is nothing to change. */
+function applied(draft: Draft, row: KeptRow, change: Change | null): KeptRow | null {
+  return change && draft.change(row, change)
+}
+
+/** The job is over or runs elsewhere, so the report changes no state; but the worker settles its delivery. */
+function noteSettled(draft: Draft, event: ReportedEvent, said: Ended, row: KeptRow): void {
+  const { generation, attempt } = event
+  const isOfRow = (generation ?? row.generation) === row.generation && attempt >= row.attempt
+  const outcome = said.event === 'failed' ? said.outcome : null
+  const isInRetryQueue = outcome?.decision === 'retry' && outcome.rung_ms != null
+  if (!row.messageOut || !isOfRow || isInRetryQueue) return
+  if (!isTerminal(row.state)) leaveToLedger(draft, event, row)
+  else if (outcome?.decision !== 'discard') noteAcknowledged(draft, row, attempt)
+  // The worker nacks its delivery, which makes the copy.
+  else applied(draft, row, returned(row, row.generation, attempt))
+}
+
+/** The lease goes on without its job message: the worker that reports this attempt settles the delivery. */
+function leaveToLedger(draft: Draft, { attempt }: ReportedEvent, row: KeptRow): KeptRow {
+  const { generation } = row
+  const change = attempt === row.attempt ? handedOver(row, { generation, attempt }) : null
+  return applied(draft, row, change) ?? row
+}
+
+/** Completes the usual cases: the running attempt, or the next one of an available job. */
+function completeAtOnce(
+  draft: Draft,
+  row: KeptRow,
+  event: ReportedEvent,
+  { result, elapsedMs }: Extract<Said, { event: 'completed' }>,
+  { now, cause }: ReportTerms,
+): ReportResult | null {
+  const { attempt, workerId } = event
+  const done = { now, result, elapsedMs, workerId }
+  const line = historyLine(now, 'completed', attempt, workerId, cause)
+  const running = applied(draft, row, nativeDone(row, event, done, line))
+  const whence = { begun: null, promoted: false }
+  if (running) return { outcome: 'completed', job: draft.job(running), ...whence }
+  const lines = historyLine(now - (elapsedMs ?? 0), 'active', attempt, workerId, cause) + line
+  const next = applied(draft, row, nativeNextDone(row, event, done, lines))
+  if (!next) return null
+  const job = draft.job(next)
+  const begun: JobRow = { ...job, state: 'active', workerId }
+  return { outcome: 'completed', job, begun, promoted: false }
+}
+
+function endAttempt(
+  draft: Draft,
+  event: ReportedEvent,
+  said: Ended,
+  terms: ReportTerms,
+  row: KeptRow,
+  { begins }: Extract<Decision, { do: 'complete' | 'fail' }>,
+): ReportResult {
+  // Null: the attempt had started before, and was running, or only its lease had run out.
+  const start = begins === 'resumed' ? null : begins
+  const running = begins === null ? row : begin(draft, event, terms, row, start)
+  const begun = start && draft.job(running)
+  const promoted = start?.promote ?? false
+  if (said.event === 'failed')
+    return { outcome: 'failed', ...fail(draft, running, said, terms), begun, promoted }
+  const { now, cause } = terms
+  const { result, elapsedMs } = said
+  const { workerId } = event
+  const line = historyLine(now, 'completed', running.attempt, workerId, cause)
+  const { generation, attempt } = running
+  const change = nativeDone(
+    running,
+    { generation, attempt },
+    { now, result, elapsedMs, workerId },
+    line,
+  )
+  const after = applied(draft, running, change)
+  if (after === null) throw new Error('bug: an attempt that runs could not be completed')
+  return { outcome: 'completed', job: draft.job(after), begun, promoted }
+}
+
+function fail(
+  draft: Draft,
+  row: KeptRow,
+  said: Extract<Said, { event: 'failed' }>,
+  terms: ReportTerms,
+): { job: JobRow; isCounted: boolean } {
+  const { now, cause } = terms
+  const job = draft.job(row)
+  const plan = planFailure(job, said, terms)
+  const { error, errors, isCounted } = recordEnd(job, said.failure, now)
+  const line = historyLine(now, plan.to, row.attempt, null, cause)
+  const { generation, queue } = row
+  const change = { ...plan, now, error, errors, isMessageBack: true }
+  // Nothing is owed for a retry: the message is in the retry queue, or the ledger holds the job until it is due.
+  const ended = failed(row, change, draft.nextNonce(), line)
+  const retry = plan.to === 'retryable'
+  if (retry && plan.retryQueueMs !== null) recordRetryQueue(draft, queue, plan.retryQueueMs)
+  const after = draft.change(row, retry ? { ...ended, outbox: null } : ended)
+  // The worker nacks its delivery. A delivery that the gateway holds is settled by the gateway.
+  const isBack = !retry && after.messageOut && row.holder !== 'gateway'
+  const settled = isBack
+    ? (applied(draft, after, returned(after, generation, null)) ?? after)
+    : after
+  return { job: draft.job(settled), isCounted }
+}
+
+/** Fills in the error of an attempt that was recorded without a report. Changes nothing but that record. */
+function amend(
+  draft: Draft,
+  { id, attempt }: ReportedEvent,
+  said: Ended,
+  { now }: ReportTerms,
+): ReportResult {
+  const row = draft.row(id)
+  if (said.event !== 'failed' || row === null) return IGNORED
+  const { errors, error } = draft.job(row)
+  const late = recordLateFailure(errors, attempt, said.failure, now)
+  if (late === null) return IGNORED
+  const amended = error === null ? null : (late.error ?? error)
+  draft.change(row, { errors: late.errors, error: amended })
+  return { outcome: 'amended' }
+}

@@ -1,0 +1,93 @@
+/** Prunes rows whose retention time is over, in small batches. */
+import { isErased, type RowState } from '../../../job/job.ts'
+import { erased } from '../../../job/transitions/end.ts'
+import type { KeptRow } from '../../../job/transitions/row.ts'
+import type { PruneCutoffs } from '../../ledger.ts'
+import type { Draft } from '../group/draft.ts'
+
+interface Kind {
+  state: RowState
+  isDeadLetter: boolean
+  cutoff: keyof PruneCutoffs
+}
+
+const KINDS: readonly Kind[] = [
+  { state: 'completed', isDeadLetter: false, cutoff: 'completed' },
+  { state: 'cancelled', isDeadLetter: false, cutoff: 'cancelled' },
+  { state: 'discarded', isDeadLetter: false, cutoff: 'discarded' },
+  { state: 'discarded', isDeadLetter: true, cutoff: 'deadLetters' },
+  { state: 'withdrawn', isDeadLetter: false, cutoff: 'withdrawn' },
+]
+
+/** How many of the oldest dead letters of a queue one batch looks at. */
+const MAX_LOOKED_AT = 2_000
+
+/** Prunes one batch of rows whose retention time is over. Returns how many rows it changed. */
+export function pruneBatch(
+  draft: Draft,
+  schema: string,
+  cutoffs: PruneCutoffs,
+  { now, limit }: { now: number; limit: number },
+): number {
+  let left = limit
+  for (const { state, isDeadLetter, cutoff } of KINDS) {
+    if (left === 0) break
+    const text = `SELECT id FROM ${schema}.jobs WHERE ended_at IS NOT NULL AND NOT message_out
+      AND state = $1 AND is_dead_letter = $2 AND ended_at < $3 ORDER BY ended_at LIMIT $4`
+    const found = draft.ask({ text, values: [state, isDeadLetter, cutoffs[cutoff], left] })
+    const rows = draft
+      .rows(found.map(({ id }) => String(id)))
+      .filter((row) => row.state === state && row.isDeadLetter === isDeadLetter && !row.messageOut)
+    for (const row of rows) remove(draft, row, now)
+    left -= rows.length
+  }
+  return limit - left + (left > 0 ? pruneTombstones(draft, schema, cutoffs.withdrawn, left) : 0)
+}
+
+function pruneTombstones(draft: Draft, schema: string, before: number, limit: number): number {
+  const { memory } = draft
+  if (memory.tombstones === 0) return 0
+  const table = `${schema}.tombstones`
+  const text = `WITH done AS (DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table}
+      WHERE cancelled_at < $1 ORDER BY cancelled_at LIMIT $2) RETURNING 1)
+    SELECT count(*) AS n FROM done`
+  const gone = Number(draft.ask({ text, values: [before, limit] })[0]?.['n'])
+  draft.changes.store(null, () => {
+    memory.tombstones -= gone
+  })
+  return gone
+}
+
+/** Prunes the oldest dead letters of a queue that has more than `max`. Returns how many rows it changed. */
+export function pruneDeadLetters(
+  draft: Draft,
+  schema: string,
+  { queue, max }: { queue: string; max: number },
+  { now, limit }: { now: number; limit: number },
+): number {
+  const surplus = (draft.memory.counts.get(queue)?.dead_letter ?? 0) - max
+  if (surplus <= 0) return 0
+  const text = `SELECT id FROM (SELECT id, message_out, discarded_at FROM ${schema}.jobs
+      WHERE queue = $1 AND is_dead_letter ORDER BY discarded_at LIMIT ${MAX_LOOKED_AT}) oldest
+    WHERE NOT message_out ORDER BY discarded_at LIMIT $2`
+  const found = draft.ask({ text, values: [queue, Math.min(surplus, limit)] })
+  const rows = draft
+    .rows(found.map(({ id }) => String(id)))
+    .filter(({ isDeadLetter, messageOut }) => isDeadLetter && !messageOut)
+  for (const row of rows) remove(draft, row, now)
+  return rows.length
+}
+
+/**
+ * Deletes a row, or erases it if it is discarded: its copy in the DLX queue outlives it, and a copy that is
+ * not recorded yet may appear later, so the id has to stay for a while. So it has if the job has lived before: a
+ * message of that life may still come.
+ */
+function remove(draft: Draft, row: KeptRow, now: number): void {
+  if (isErased(row.state) || (row.state !== 'discarded' && row.generation === 0)) {
+    draft.remove(row)
+    return
+  }
+  draft.change(row, erased(now))
+  if (row.state === 'discarded' && row.deadLetterCopied) draft.staleCopy(row.queue)
+}

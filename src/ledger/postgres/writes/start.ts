@@ -1,0 +1,34 @@
+/** Starts an attempt, whoever says that it runs, and decides who holds the lease. */
+import { type Cause, historyLine } from '../../../job/history.ts'
+import type { Holder } from '../../../job/job.ts'
+import type { Beginning } from '../../../job/native/report.ts'
+import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'
+import { handedOver, leased, type NewLease } from '../../../job/transitions/lease.ts'
+import { type KeptRow, recorded } from '../../../job/transitions/row.ts'
+import type { Draft } from '../group/draft.ts'
+
+/** The attempts before it are over. `reported`: what the message says about the last skipped attempt. */
+export function startAttempt(
+  draft: Draft,
+  row: KeptRow,
+  { attempt, skipped, promote }: Beginning & { attempt: number },
+  holder: Exclude<Holder, 'ledger'>,
+  lease: NewLease & { cause?: Cause | undefined },
+  reported: ReportedError | null = null,
+): KeptRow {
+  const { now, workerId, cause } = lease
+  const { error, errors } = recordSkipped(draft.job(row), skipped, reported, now)
+  const line = historyLine(now, 'active', attempt, workerId, cause)
+  return draft.change(row, {
+    ...leased(row, holder, lease),
+    ...{ attempt, error, errors, dueAt: null },
+    enqueuedAt: promote ? now : row.enqueuedAt,
+    history: recorded(row, line),
+  })
+}
+
+/** No job message is behind this lease: its end or expiry will publish one. */
+export function leaveUnowned(draft: Draft, row: KeptRow): KeptRow {
+  const change = handedOver(row, row, true)
+  return change ? draft.change(row, change) : row
+}

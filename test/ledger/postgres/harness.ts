@@ -1,0 +1,192 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll } from 'vitest'
+import { readHistory } from '../../../src/job/history.ts'
+import { isTerminal, JOB_STATES, type JobState, type RowState } from '../../../src/job/job.ts'
+import { canBecome } from '../../../src/job/states.ts'
+import type { StateCounts } from '../../../src/ledger/known.ts'
+import type { Connection, Statement } from '../../../src/ledger/postgres/connection.ts'
+import { columnOf } from '../../../src/ledger/postgres/group/columns.ts'
+import type { PostgresLedger } from '../../../src/ledger/postgres/ledger.ts'
+import { migrate } from '../../../src/ledger/postgres/migrations.ts'
+import { openPostgresLedger } from '../../../src/ledger/postgres/open.ts'
+import { schemaOf } from '../../../src/ledger/postgres/schema.ts'
+import { SILENT } from '../../support/time/silent.ts'
+import type { LedgerHarness, Planted } from '../harness.ts'
+import { addressOf, connectTo, rowsOf, sharedPostgres } from './server.ts'
+
+/** Opens harnesses for the tests of the file that calls this, which share a schema one after the other. */
+export function postgresHarnesses(): () => Promise<LedgerHarness> {
+  const url = sharedPostgres()
+  const prefix = `c${randomUUID().slice(0, 8)}`
+  let admin: Connection
+  beforeAll(async () => {
+    admin = await connectTo(url())
+    await migrate(admin, schemaOf(prefix))
+  })
+  afterAll(async () => {
+    await rowsOf(admin, `DROP SCHEMA IF EXISTS ${schemaOf(prefix)} CASCADE`)
+    await admin.close()
+  })
+  return async () => {
+    const open = () => openPostgresLedger({ address: addressOf(url()), prefix, logger: SILENT })
+    await empty(admin, schemaOf(prefix))
+    return new SchemaHarness(admin, schemaOf(prefix), open, await open())
+  }
+}
+
+const TABLES = [
+  'jobs',
+  'job_bodies',
+  'queues',
+  'retry_queues',
+  'unwritten_queues',
+  'state_counts',
+  'tombstones',
+]
+
+async function empty(admin: Connection, schema: string): Promise<void> {
+  // Quicker than TRUNCATE for a few rows.
+  await all(
+    admin,
+    TABLES.map((table) => ({ text: `DELETE FROM ${schema}.${table}` })),
+  )
+}
+
+/** Sends all of them in one flush; throws why one failed. */
+async function all(connection: Connection, statements: readonly Statement[]): Promise<void> {
+  const failed = (await connection.ask(statements)).find(({ status }) => status === 'rejected')
+  if (failed?.status === 'rejected') throw failed.reason
+}
+
+class SchemaHarness implements LedgerHarness {
+  readonly #admin: Connection
+  readonly #schema: string
+  readonly #open: () => Promise<PostgresLedger>
+  #ledger: PostgresLedger
+
+  constructor(
+    admin: Connection,
+    schema: string,
+    open: () => Promise<PostgresLedger>,
+    ledger: PostgresLedger,
+  ) {
+    this.#admin = admin
+    this.#schema = schema
+    this.#open = open
+    this.#ledger = ledger
+  }
+
+  get ledger(): PostgresLedger {
+    return this.#ledger
+  }
+
+  async reopen(): Promise<void> {
+    await this.#ledger.close()
+    this.#ledger = await this.#open()
+  }
+
+  async plant(rows: readonly Planted[]): Promise<void> {
+    await this.#ledger.close()
+    await all(this.#admin, [...rows.flatMap((row) => this.#planted(row)), ...this.#stored()])
+    this.#ledger = await this.#open()
+  }
+
+  #planted({ id, ...change }: Planted): Statement[] {
+    const ended = change.state && isTerminal(change.state) ? { endedAt: 1 } : {}
+    const all = Object.entries({ ...change, ...ended, history: '' })
+    const isText = (name: string) =>
+      ['carry', 'error', 'errors', 'result', 'envelope'].includes(name)
+    const [texts, rows] = [
+      all.filter(([name]) => isText(name)),
+      all.filter(([name]) => !isText(name)),
+    ]
+    return [...this.#updated('job_bodies', id, texts), ...this.#updated('jobs', id, rows)]
+  }
+
+  #updated(table: string, id: string, columns: readonly [string, unknown][]): Statement[] {
+    if (columns.length === 0) return []
+    const set = columns.map(([name], i) => `${columnOf(name)} = $${i + 2}`).join(', ')
+    const values = [id, ...columns.map(([, value]) => value)]
+    return [{ text: `UPDATE ${this.#schema}.${table} SET ${set} WHERE id = $1`, values }]
+  }
+
+  #stored(): Statement[] {
+    const table = `${this.#schema}.state_counts`
+    return [
+      { text: `DELETE FROM ${table}` },
+      { text: `INSERT INTO ${table} ${this.#counted('5')}` },
+    ]
+  }
+
+  /** `slot`: any: only the sums count. */
+  #counted(slot: string): string {
+    const of = (
+      state: string,
+      where: string,
+    ) => `SELECT ${slot}::int AS slot, queue, ${state} AS state,
+      count(*) AS count FROM ${this.#schema}.jobs WHERE ${where} GROUP BY 2, 3`
+    return [
+      of('state', `state <> 'withdrawn'`),
+      of(`'dead_letter'`, 'is_dead_letter'),
+      of(`'with_native'`, `state = 'available' AND holder = 'native'`),
+      of(`'held'`, `state = 'available' AND holder = 'ledger'`),
+    ].join(' UNION ALL ')
+  }
+
+  async recount(): ReturnType<LedgerHarness['recount']> {
+    const counted = await rowsOf(this.#admin, this.#counted('0'))
+    const byState = (state: string) =>
+      new Map<string, number>(
+        counted.filter((row) => row['state'] === state).map(({ queue, count }) => [queue, count]),
+      )
+    const states = new Map<string, StateCounts>()
+    for (const { queue } of counted) {
+      const of = (state: JobState) => [state, byState(state).get(queue) ?? 0] as const
+      states.set(queue, Object.fromEntries(JOB_STATES.map(of)) as StateCounts)
+    }
+    const [native, held] = [byState('with_native'), byState('held')]
+    const claimable = [...states].map(
+      ([queue, { available }]) =>
+        [queue, available - (native.get(queue) ?? 0) - (held.get(queue) ?? 0)] as const,
+    )
+    return {
+      states,
+      deadLetters: byState('dead_letter'),
+      claimable: new Map(claimable),
+      held,
+      keys: { kept: new Map(), counted: new Map() },
+    }
+  }
+
+  async inspect(): Promise<string[]> {
+    const { jobs, bodies } = { jobs: `${this.#schema}.jobs`, bodies: `${this.#schema}.job_bodies` }
+    const rows = await rowsOf(
+      this.#admin,
+      `SELECT id || ' is ' || state || ', ended at ' || coalesce(ended_at::text, 'never') AS wrong
+       FROM ${jobs} WHERE (ended_at IS NULL) = (state IN ('completed', 'cancelled', 'discarded', 'withdrawn'))
+       UNION ALL SELECT id || ' is ' || state || ' and a dead letter' FROM ${jobs}
+       WHERE is_dead_letter AND state <> 'discarded'
+       UNION ALL SELECT coalesce(j.id, b.id) || ' has only one of row and texts'
+       FROM ${jobs} j FULL JOIN ${bodies} b USING (id) WHERE j.id IS NULL OR b.id IS NULL`,
+    )
+    return [...rows.map(({ wrong }) => String(wrong)), ...(await this.#wrongHistories())]
+  }
+
+  /** Rows whose recorded changes do not lead to their state, or not by way of the transition table. */
+  async #wrongHistories(): Promise<string[]> {
+    const text = `SELECT id, state, history FROM ${this.#schema}.jobs WHERE history <> ''`
+    const rows = await rowsOf(this.#admin, text)
+    return rows.flatMap(({ id, state, history }) => {
+      const { changes } = readHistory(String(history))
+      const wrong = changes
+        .filter(({ from, to }) => from !== null && from !== to && !canBecome(from, to))
+        .map(({ from, to }) => `${id} went from ${from} to ${to}`)
+      const last: RowState | undefined = changes.at(-1)?.to
+      return last === state ? wrong : [...wrong, `${id} is ${state}, by its history ${last}`]
+    })
+  }
+
+  async destroy(): Promise<void> {
+    await this.#ledger.close()
+  }
+}
