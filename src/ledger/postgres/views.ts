@@ -91,6 +91,7 @@ export function readsOf(schema: string, reader: Reader, memory: Memory): Reads {
     epochs: partNotYet('epochs'),
     history: partNotYet('history'),
     traffic: partNotYet('traffic'),
+    audit: partNotYet('audit records'),
     search: partNotYet('search'),
     bulk: partNotYet('bulk operations'),
     progress: partNotYet('progress'),
