@@ -101,7 +101,12 @@ it('the worker of docs/reference/control-protocol.md survives what its handler r
   const once = options({ retry: { max_attempts: 1 } })
   const cyclic = '(lambda a: a.append(a) or a)([])'
   const unspeakable = ["float('nan')", '{1}', 'object()', '{(1, 2): 3}', cyclic]
-  const bad = [...unspeakable.map((text) => ['give', text]), ['mute'], ['spoil'], ['give', 'exit(3)']]
+  const bad = [
+    ...unspeakable.map((text) => ['give', text]),
+    ['mute'],
+    ['spoil'],
+    ['give', 'exit(3)'],
+  ]
   const ids: string[] = []
   for (const args of bad) ids.push((await gateway.push(queue, { args, ...once })).body.job.id)
   const good = await gateway.push(queue, { args: ['give', '[None, 2**53 - 1, {"a": 0.5}]'] })

@@ -565,7 +565,8 @@ class Lines {
     const step = { pick: 0, key: 'a', limit: 1, queue: 'x', priority: 0 }
     for (let round = 0; (await this.#live()).length > 0; round++) {
       expect(round).toBeLessThan(300)
-      for (const move of ['overdue', 'promote', 'deliver', 'ack']) await this.play({ ...step, move })
+      for (const move of ['overdue', 'promote', 'deliver', 'ack'])
+        await this.play({ ...step, move })
     }
   }
 
