@@ -61,6 +61,6 @@ export async function jobMessage(
   const job = await visibleJob(deps, id)
   if (job === null) throw notFound('job', id)
   const message = deps.broker.inspection.messageOf(job)
-  if (message === null) throw unavailable('The message of the job cannot be built.', 'message')
+  if (message === null) throw unavailable('The message of the job cannot be built.', 'no_message')
   return message
 }

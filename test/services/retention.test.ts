@@ -14,8 +14,15 @@ const KEPT = {
 const WEEK_MS = 7 * 86_400_000
 
 /** A fake ledger that prunes these numbers of rows and keys, one per call, and then none. */
-function ledgerWith(rows: number[], keys: number[], ahead: number[] = [], isHeld = false) {
+function ledgerWith(
+  rows: number[],
+  keys: number[],
+  ahead: number[] = [],
+  isHeld = false,
+  results: number[] = [],
+) {
   const prune = vi.fn(async (_cutoffs: object, _now: number, _limit: number) => rows.shift() ?? 0)
+  const pruneResults = vi.fn(async (_now: number, _limit: number) => results.shift() ?? 0)
   const pruneKeys = vi.fn(async (_now: number, _limit: number) => keys.shift() ?? 0)
   const boundEnds = vi.fn(async (_now: number, _limit: number) => ahead.shift() ?? 0)
   const noteSeen = vi.fn(async (_now: number) => {})
@@ -34,6 +41,7 @@ function ledgerWith(rows: number[], keys: number[], ahead: number[] = [], isHeld
     known,
     pruneDeadLetters,
     prune,
+    pruneResults,
     boundEnds,
     idempotency: { prune: pruneKeys },
     epochs: { noteSeen },
@@ -43,7 +51,17 @@ function ledgerWith(rows: number[], keys: number[], ahead: number[] = [], isHeld
   const pruneHold = { isHeld }
   const deps = { ledger, clock, logger: SILENT, pruneHold } as unknown as Deps
   const service = retention(deps, KEPT)
-  return { service, pruneDeadLetters, prune, pruneKeys, boundEnds, noteSeen, pruneHold, time }
+  return {
+    service,
+    pruneDeadLetters,
+    prune,
+    pruneResults,
+    pruneKeys,
+    boundEnds,
+    noteSeen,
+    pruneHold,
+    time,
+  }
 }
 
 /** Runs one pass of the service. */
@@ -79,6 +97,15 @@ it('retention prunes until a call finds nothing, since a short page may only mea
   await pass(service)
   expect([prune.mock.calls.length, pruneKeys.mock.calls.length]).toEqual([4, 4])
   expect(pruneKeys.mock.lastCall).toEqual([NOW, 500])
+})
+
+it('retention prunes results until a call finds none, and none while it is held', async () => {
+  const { service, pruneResults, pruneHold } = ledgerWith([], [], [], false, [500, 3])
+  await pass(service)
+  expect(pruneResults.mock.calls).toEqual(Array(3).fill([NOW, 500]))
+  pruneHold.isHeld = true
+  await pass(service)
+  expect(pruneResults).toHaveBeenCalledTimes(3)
 })
 
 it('retention prunes at most 100 pages of rows per pass, and then the keys', async () => {

@@ -38,6 +38,16 @@ const UNIQUE = { options: { unique: { keys: ['type'] } } }
 
 const pushOne = (id: string, more: object = {}, context = CONTEXT) =>
   push(stage.deps, { type: 'a', args: [], id, ...more }, context)
+
+/** Resolves in the turn in which the row is there, or the PUSH has failed before. */
+async function stored(id: string, pushed: Pushed): Promise<void> {
+  let isOver = false
+  pushed.catch(() => {
+    isOver = true
+  })
+  while (!isOver && (await harness.ledger.read.find(id)) === null) await nextTurn()
+}
+
 const storyOf = (id: string) =>
   stage.events.filter((event) => 'job' in event && event.job.id === id).map(({ type }) => type)
 
@@ -51,8 +61,7 @@ describe('an id whose first PUSH is not confirmed yet', () => {
     const first = deferred<PublishOutcome>()
     publish = () => first.promise
     const refused = pushOne(id)
-    refused.catch(() => {})
-    while ((await harness.ledger.read.find(id)) === null) await nextTurn()
+    await stored(id, refused)
     const second = again(id)
     second.catch(() => {})
     await settleLazily(harness.ledger)
@@ -80,8 +89,7 @@ describe('another PUSH of the same id', () => {
       const id = stage.deps.newId()
       publish = async () => 'unknown'
       const refused = pushOne(id)
-      refused.catch(() => {})
-      while ((await harness.ledger.read.find(id)) === null) await nextTurn()
+      await stored(id, refused)
       for (let i = 0; i < late; i++) await Promise.resolve()
       publish = async () => 'confirmed'
       await pushOne(id)
@@ -108,8 +116,7 @@ describe('the retry of a dead letter whose unique key has been taken', () => {
     publish = () => outcome.promise
     const other = stage.deps.newId()
     const refused = pushOne(other, UNIQUE)
-    refused.catch(() => {})
-    while ((await harness.ledger.read.find(other)) === null) await nextTurn()
+    await stored(other, refused)
     publish = async () => 'confirmed'
     return { dead, other, outcome, refused }
   }

@@ -42,6 +42,7 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
     settings: {
       visibilityTimeoutMs: 30_000,
       timeoutMs: 30_000,
+      retention: { completedMs: 604_800_000 },
       deliveryTimeoutMs: 1_800_000,
       publishTimeoutMs: 10_000,
       maxQueues: 10,
