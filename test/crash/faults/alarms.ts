@@ -26,6 +26,10 @@ export function alarmFaults(node: PrivateNode): void {
 
       onTestFailed(() => node.evaluate(clear).then(() => {}))
       await node.evaluate(raise)
+      // It takes effect a moment later: until then a publish would be confirmed, and nobody would hear of the alarm.
+      await expect
+        .poll(() => node.evaluate('rabbit_alarm:get_alarms()'), { timeout: 20_000 })
+        .not.toBe('[]')
       // RabbitMQ reports its alarm only when something is published; that publish has no answer yet.
       let isAnswered = false
       const caught = gateway.push('q').finally(() => {
