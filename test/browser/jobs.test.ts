@@ -65,7 +65,7 @@ test('a dead letter tells why, is retried, and the page shows it at once', async
   const page = await open(`/jobs/${scene.failed}`)
   await page.getByText('550 <b>mailbox</b> unavailable').waitFor()
   await page.getByText('at send (mail.js:7)').first().waitFor({ state: 'attached' })
-  await page.getByText('a dead letter').waitFor()
+  await page.getByText('a dead letter').first().waitFor()
   await page.getByRole('button', { name: 'Retry' }).click()
   await page.getByText('The job runs again.').waitFor()
   await page.getByText('It waits for a worker').waitFor()
