@@ -22,6 +22,8 @@ type Sort = (typeof SORTS)[number]
 export function FailuresPage(): ReactNode {
   const failures = useApi('GET /ojs/v1/admin/failures', {}, { every: 10_000 })
   const [sort, setSort] = useState<Sort>('count')
+  // Not in its row: that goes when the last of its jobs is retried, and the dialog has to say so.
+  const [opened, setOpened] = useState<FailureGroup>()
   return (
     <Page title={t.nav.failures}>
       <fieldset className="choices">
@@ -44,11 +46,12 @@ export function FailuresPage(): ReactNode {
           ) : (
             <>
               {isPartial && <p className="hint">{t.failures.partial(number(searched))}</p>}
-              <Groups groups={sorted(groups, sort)} />
+              <Groups groups={sorted(groups, sort)} onOpen={setOpened} />
             </>
           )
         }
       </Loaded>
+      {opened && <GroupDialog group={opened} onClose={() => setOpened(undefined)} />}
     </Page>
   )
 }
@@ -59,7 +62,12 @@ function sorted(groups: readonly FailureGroup[], by: Sort): FailureGroup[] {
   return groups.toSorted((a, b) => Date.parse(b[at]) - Date.parse(a[at]))
 }
 
-function Groups({ groups }: { groups: readonly FailureGroup[] }): ReactNode {
+interface GroupsProps {
+  groups: readonly FailureGroup[]
+  onOpen: (group: FailureGroup) => void
+}
+
+function Groups({ groups, onOpen }: GroupsProps): ReactNode {
   return (
     <Table
       label={t.nav.failures}
@@ -73,7 +81,11 @@ function Groups({ groups }: { groups: readonly FailureGroup[] }): ReactNode {
       ]}
     >
       {groups.map((group) => (
-        <Row key={JSON.stringify([group.code ?? group.type, group.pattern])} group={group} />
+        <Row
+          key={JSON.stringify([group.code ?? group.type, group.pattern])}
+          group={group}
+          onOpen={() => onOpen(group)}
+        />
       ))}
     </Table>
   )
@@ -83,19 +95,17 @@ function nameOf({ code, type }: FailureGroup): string {
   return code ?? type ?? '–'
 }
 
-function Row({ group }: { group: FailureGroup }): ReactNode {
-  const [isOpen, setOpen] = useState(false)
+function Row({ group, onOpen }: { group: FailureGroup; onOpen: () => void }): ReactNode {
   const types = Object.keys(group.by_type)
   return (
     <tr>
       <td className="error-cell">
-        <button type="button" className="link" data-row onClick={() => setOpen(true)}>
+        <button type="button" className="link" data-row onClick={onOpen}>
           <Raw text={nameOf(group)} />
         </button>
         <div className="faint">
           <Raw text={group.pattern || t.failures.noMessage} />
         </div>
-        {isOpen && <GroupDialog group={group} onClose={() => setOpen(false)} />}
       </td>
       <td className="number">{number(group.count)}</td>
       <td>
@@ -115,9 +125,13 @@ function Row({ group }: { group: FailureGroup }): ReactNode {
   )
 }
 
-/** What was chosen stays as it was, while the list behind it goes on. */
-function GroupDialog({ group, onClose }: { group: FailureGroup; onClose: () => void }): ReactNode {
-  const [shown] = useState(group)
+interface GroupDialogProps {
+  /** As it was when it was chosen, while the list behind it goes on. */
+  group: FailureGroup
+  onClose: () => void
+}
+
+function GroupDialog({ group: shown, onClose }: GroupDialogProps): ReactNode {
   return (
     <Dialog title={nameOf(shown)} onClose={onClose}>
       <div className="dialog-body">
