@@ -1,10 +1,12 @@
 /** The part of the ledger's contract that gives jobs to workers and takes them back. */
+
 import type { ArrivingMessage } from '../job/arrival.ts'
 import type { Cause } from '../job/history.ts'
 import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
 import type { LeaseTold } from '../job/lease-fence.ts'
 import type { ReportedError } from '../job/retry/failure.ts'
 import type { Stale } from '../job/stale.ts'
+import type { FailureFate } from '../job/transitions/lease.ts'
 
 export interface LeaseLedger {
   /**
@@ -161,37 +163,7 @@ export interface FailureRecord {
 }
 
 /** What becomes of a job whose attempt failed, by FAIL or because its lease ran out. */
-export type FailureChange = FailureRecord &
-  (
-    | {
-        to: 'retryable'
-        dueAt: number
-        delayMs: number
-        /**
-         * The job message goes to this retry queue (a fresh outbox nonce); null: the ledger holds the job.
-         */
-        retryQueueMs: number | null
-        /**
-         * Matters when `retryQueueMs` is null: the old job message is (about to be) settled, so none is out.
-         */
-        isMessageBack: boolean
-      }
-    /**
-     * The lease ran out: the next job message is owed (a fresh outbox nonce). If the holder is native when
-     * this is written, no message is owed and `holder` stays: RabbitMQ still has the worker's delivery.
-     */
-    | { to: 'available' }
-    | {
-        to: 'discarded'
-        isDeadLetter: boolean
-        /**
-         * What makes the copy in the DLX queue: a `nack` of the held delivery, or a `publish` by the relay
-         * (a fresh outbox nonce). If the holder is the ledger when this is written, there is no delivery to
-         * nack, and the copy is published in either case.
-         */
-        copy: 'nack' | 'publish'
-      }
-  )
+export type FailureChange = FailureRecord & FailureFate
 
 /**
  * Says what becomes of a job whose attempt has failed, by its row as it is. Null: nothing (yet). Pure: reads what

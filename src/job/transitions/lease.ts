@@ -117,18 +117,34 @@ export function extended(
   return { leaseExpiresAt: now + (leaseMs ?? row.leaseMs ?? 0), extendedMs: leaseMs }
 }
 
-/** What becomes of the job whose attempt failed: see `FailureChange` of the ledger. */
-type Failed = { now: number; error: string | null; errors: string | null } & (
+/** What becomes of a job whose attempt failed, by FAIL or because its lease ran out. */
+export type FailureFate =
   | {
       to: 'retryable'
       dueAt: number
       delayMs: number
+      /** The job message goes to this retry queue (a fresh outbox nonce); null: the ledger holds the job. */
       retryQueueMs: number | null
+      /** Matters when `retryQueueMs` is null: the old job message is (about to be) settled, so none is out. */
       isMessageBack: boolean
     }
+  /**
+   * The lease ran out: the next job message is owed (a fresh outbox nonce). If the holder is native when this is
+   * written, no message is owed and `holder` stays: RabbitMQ still has the worker's delivery.
+   */
   | { to: 'available' }
-  | { to: 'discarded'; isDeadLetter: boolean; copy: 'nack' | 'publish' }
-)
+  | {
+      to: 'discarded'
+      isDeadLetter: boolean
+      /**
+       * What makes the copy in the DLX queue: a `nack` of the held delivery, or a `publish` by the relay (a fresh
+       * outbox nonce). If the holder is the ledger when this is written, there is no delivery to nack, and the copy
+       * is published in either case.
+       */
+      copy: 'nack' | 'publish'
+    }
+
+type Failed = { now: number; error: string | null; errors: string | null } & FailureFate
 
 /**
  * An attempt ends without success. Decides by the holder at this moment whether a message is owed, because the

@@ -46,6 +46,7 @@ import type {
 } from '../native.ts'
 import type { LostQueues, UnwrittenQueues } from '../queues.ts'
 import type { Reads } from '../reads.ts'
+import { actOnAll, actOnSome } from '../writes/acting.ts'
 import type { Draft } from './group/draft.ts'
 import { Groups } from './group/groups.ts'
 import type { Memory } from './group/memory.ts'
@@ -53,7 +54,7 @@ import { notYet, partNotYet } from './not-yet.ts'
 import type { Reader } from './reader.ts'
 import type { Slot } from './slot.ts'
 import { knownOf, readsOf } from './views.ts'
-import { actOnAll, actOnSome, purgeOne } from './writes/act.ts'
+import { actOn, purgeOne } from './writes/act.ts'
 import { claimedMessage } from './writes/claim.ts'
 import { Confirms } from './writes/confirms.ts'
 import { endOverdue, expireDue, promoteDue, sendAhead } from './writes/due.ts'
@@ -349,8 +350,10 @@ export class PostgresLedger implements Ledger {
   }
 
   #act(...[ids, steering, terms]: Parameters<Ledger['bulk']['act']>): Promise<Acted[]> {
-    const act = terms.isAtomic ? actOnAll : actOnSome
-    return this.#of(ids, (draft) => act(draft, ids, steering, terms))
+    return this.#of(ids, (draft) => {
+      const act = (id: string) => actOn(draft, id, steering, terms)
+      return terms.isAtomic ? actOnAll(ids, act) : actOnSome(ids, terms, act)
+    })
   }
 
   #markLost(queue: string, now: number): Promise<void> {

@@ -1,7 +1,9 @@
 /** Gathers writes into groups, commits one group after the other, and settles the writes of each. */
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf, OjsError, unavailable } from '../../../errors.ts'
 import type { Logger } from '../../../logger.ts'
+import { TakenBack } from '../../writes/taken-back.ts'
 import { DataError, Fenced, type Group, type Slot, Undecided } from '../slot.ts'
 import { Draft, type Loaded, Missing, type Wants } from './draft.ts'
 import type { Memory } from './memory.ts'
@@ -25,16 +27,6 @@ export interface Write<T> {
   weight?: number
   /** A group of its own, because it looks for rows (`Draft.ask`) instead of naming them. */
   isAlone?: boolean
-}
-
-/** Thrown by a write to undo its changes and still resolve, with `outcome`. */
-export class TakenBack extends Error {
-  readonly outcome: unknown
-
-  constructor(outcome: unknown) {
-    super('a write has taken back what it had done')
-    this.outcome = outcome
-  }
 }
 
 interface Waiting extends Required<Write<unknown>> {

@@ -1,10 +1,11 @@
 /** Stores the job of a message whose id the ledger does not know. */
 import { OjsError } from '../../../errors.ts'
 import { attemptsExhausted } from '../../../job/dead-letter.ts'
-import { allowedAttempts, type NewJob } from '../../../job/job.ts'
+import { allowedAttempts } from '../../../job/job.ts'
 import { recordSkipped } from '../../../job/retry/failure.ts'
 import type { Change } from '../../../job/transitions/row.ts'
 import type { AdoptableMessage } from '../../leases.ts'
+import { readBody } from '../../writes/adopted-body.ts'
 import type { Draft } from '../group/draft.ts'
 import { insertJob } from './insert.ts'
 
@@ -37,22 +38,4 @@ function before(
     return { error, errors }
   }
   return attempt > allowed ? { error: attemptsExhausted(attempt, allowed) } : {}
-}
-
-function readBody(message: AdoptableMessage): NewJob | OjsError {
-  try {
-    const job = message.adopt()
-    if (job.id === message.id) return job
-    return new OjsError(
-      'invalid_request',
-      'The id in the body differs from the message_id of the message.',
-    )
-  } catch (error) {
-    if (error instanceof OjsError) return error
-    // Any error is about this message alone. Thrown on, it would fail the other job messages of this write,
-    // and do so again at each redelivery.
-    return new OjsError('invalid_request', 'The body of the message cannot be read as a job.', {
-      cause: error,
-    })
-  }
 }

@@ -7,8 +7,8 @@ import { erased } from '../../../job/transitions/end.ts'
 import type { KeptRow, Texts } from '../../../job/transitions/row.ts'
 import type { Enqueued, EnqueueTerms, InsertedAll } from '../../enqueued.ts'
 import type { WithdrawFence } from '../../ledger.ts'
+import { TakenBack } from '../../writes/taken-back.ts'
 import type { Draft } from '../group/draft.ts'
-import { TakenBack } from '../group/groups.ts'
 import { notYet } from '../not-yet.ts'
 
 interface FirstLife {

@@ -1,8 +1,7 @@
 /** A native worker's report: starts and ends of attempts (docs/architecture.md §5). */
 import { historyLine } from '../../../job/history.ts'
-import { isTerminal, type JobRow } from '../../../job/job.ts'
+import type { JobRow } from '../../../job/job.ts'
 import {
-  attemptKey,
   type Beginning,
   boundAttempt,
   type Decision,
@@ -24,49 +23,30 @@ import {
 } from '../../../job/transitions/native.ts'
 import { type Change, type KeptRow, recorded } from '../../../job/transitions/row.ts'
 import type { ReportResult, ReportTerms } from '../../native.ts'
+import {
+  applyEach,
+  IGNORED,
+  isOfAnother,
+  OF_ANOTHER,
+  settlementOf,
+  unapplied,
+} from '../../writes/reported.ts'
 import type { Draft } from '../group/draft.ts'
 import { adoptJob } from './adopt.ts'
 import { expireJob } from './end.ts'
 import { recordRetryQueue } from './queues.ts'
 import { leaveUnowned, startAttempt } from './start.ts'
 
-const IGNORED: ReportResult = { outcome: 'ignored' }
-const OF_ANOTHER: ReportResult = { outcome: 'refused', reason: 'other_queue' }
-
-/**
- * Applies one report. A start whose end is in the same report is not written separately: the end implies
- * it.
- */
+/** See `NativeLedger.applyReports`. */
 export function applyReports(
   draft: Draft,
   events: readonly ReportedEvent[],
   terms: ReportTerms,
 ): ReportResult[] {
-  const ends = endsIn(events)
-  const merged = new Map<string, number>()
-  const results: ReportResult[] = []
-  for (const [i, event] of events.entries()) {
-    const isMerged = event.said.event === 'started' && ends.has(keyOf(event))
-    if (isMerged) merged.set(keyOf(event), i)
-    // A report brings an unknown job along only with the first event that names it: adopt it here.
-    if (isMerged && event.adopt !== undefined) rowOf(draft, event, terms)
-    const result = isMerged ? IGNORED : applyReport(draft, event, terms)
-    results.push(result)
-    if (merged.size === 0 || !('begun' in result && result.begun)) continue
-    const start = merged.get(keyOf(event))
-    if (start !== undefined) results[start] = { outcome: 'merged' }
-  }
-  return results
-}
-
-/** The keys of the attempts whose end is reported in `events`. */
-function endsIn(events: readonly ReportedEvent[]): Set<string> {
-  const isEnd = ({ said }: ReportedEvent) => said.event === 'completed' || said.event === 'failed'
-  return new Set(events.filter(isEnd).map(keyOf))
-}
-
-function keyOf({ generation, attempt, id }: ReportedEvent): string {
-  return attemptKey(generation, attempt, id)
+  return applyEach(events, {
+    apply: (event) => applyReport(draft, event, terms),
+    adopt: (event) => rowOf(draft, event, terms),
+  })
 }
 
 function applyReport(draft: Draft, event: ReportedEvent, terms: ReportTerms): ReportResult {
@@ -109,14 +89,6 @@ function startNext(
   const lease = { now, workerId, leaseMs: null, defaultLeaseMs }
   const history = recorded(row, historyLine(now, 'active', attempt, workerId, cause))
   return draft.job(draft.change(row, { ...leased(row, 'native', lease), attempt, history }))
-}
-
-function isOfAnother({ ofQueue }: ReportedEvent, row: Pick<JobRow, 'queue'> | null): boolean {
-  return ofQueue != null && row !== null && row.queue !== ofQueue
-}
-
-function unapplied(decision: Decision): ReportResult {
-  return decision.do === 'refuse' ? { outcome: 'refused', reason: 'leased_elsewhere' } : IGNORED
 }
 
 const RESUMED: Beginning = { skipped: [], promote: false }
@@ -224,15 +196,11 @@ function applied(draft: Draft, row: KeptRow, change: Change | null): KeptRow | n
 
 /** The job is over or runs elsewhere, so the report changes no state; but the worker settles its delivery. */
 function noteSettled(draft: Draft, event: ReportedEvent, said: Ended, row: KeptRow): void {
-  const { generation, attempt } = event
-  const isOfRow = (generation ?? row.generation) === row.generation && attempt >= row.attempt
-  const outcome = said.event === 'failed' ? said.outcome : null
-  const isInRetryQueue = outcome?.decision === 'retry' && outcome.rung_ms != null
-  if (!row.messageOut || !isOfRow || isInRetryQueue) return
-  if (!isTerminal(row.state)) leaveToLedger(draft, event, row)
-  else if (outcome?.decision !== 'discard') noteAcknowledged(draft, row, attempt)
-  // The worker nacks its delivery, which makes the copy.
-  else applied(draft, row, returned(row, row.generation, attempt))
+  const { attempt } = event
+  const settlement = settlementOf(event, said, row)
+  if (settlement === 'leave') leaveToLedger(draft, event, row)
+  else if (settlement === 'acknowledge') noteAcknowledged(draft, row, attempt)
+  else if (settlement === 'return') applied(draft, row, returned(row, row.generation, attempt))
 }
 
 /** The lease goes on without its job message: the worker that reports this attempt settles the delivery. */

@@ -1,56 +1,16 @@
-/** What an operator does to jobs, one after another in one write. */
-import { isErased, type JobRow, type JobState } from '../../../job/job.ts'
+/** What an operator does to a job. */
+import type { JobRow } from '../../../job/job.ts'
 import { isStale } from '../../../job/stale.ts'
 import { refusalOf, type Steering } from '../../../job/steer.ts'
-import type { Acted, ActTerms, Refused } from '../../bulk.ts'
-import { TakenBack } from '../commit/group-commit.ts'
+import type { Acted, ActTerms } from '../../bulk.ts'
+import { refused } from '../../writes/acting.ts'
 import { toJobRow } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
 import { cancelJob } from '../writes/cancel.ts'
 import { eraseJob, reviveJob } from '../writes/dead-letters.ts'
 
-/** Characters of the rows that one write returns: all of them are in memory at once. */
-const MAX_TEXT = 16 * 1024 * 1024
-
-/** Acts on the first of the jobs, until the time is up. Inside a write that is protected. */
-export function actOnSome(
-  store: Store,
-  ids: readonly string[],
-  steering: Steering,
-  terms: ActTerms,
-): Acted[] {
-  const until = performance.now() + terms.maxMs
-  const acted: Acted[] = []
-  let text = 0
-  for (const id of ids) {
-    const one = actOn(store, id, steering, terms)
-    acted.push(one)
-    text += textOf(one)
-    if (performance.now() >= until || text >= MAX_TEXT) break
-  }
-  return acted
-}
-
-/** Acts on all of the jobs, or takes everything back and resolves with those that were refused. */
-export function actOnAll(
-  store: Store,
-  ids: readonly string[],
-  steering: Steering,
-  terms: ActTerms,
-): Acted[] {
-  const acted = ids.map((id) => actOn(store, id, steering, terms))
-  const refused = acted.filter(({ did }) => did === null)
-  if (refused.length > 0) throw new TakenBack(refused)
-  return acted
-}
-
-function textOf(acted: Acted): number {
-  if (acted.did === null) return 0
-  const { envelope, errors } = acted.did === 'delete' ? acted.before : acted.job
-  return envelope.length + (errors?.length ?? 0)
-}
-
-function actOn(store: Store, id: string, steering: Steering, terms: ActTerms): Acted {
+/** In a write that is protected. */
+export function actOn(store: Store, id: string, steering: Steering, terms: ActTerms): Acted {
   const row = toJobRow(store.statements.find.get(id))
   const reason = refusalOf(steering, row, row?.carry?.retriedAs, terms.wall)
   if (row === null || reason !== null) return refused(id, reason ?? 'not_found', row)
@@ -62,11 +22,6 @@ function actOn(store: Store, id: string, steering: Steering, terms: ActTerms): A
     case 'delete':
       return erase(store, row, terms)
   }
-}
-
-function refused(id: string, reason: Refused['reason'], row: JobRow | null): Refused {
-  const isKnown = row !== null && reason !== 'not_found' && !isErased(row.state)
-  return { did: null, id, reason, state: isKnown ? (row.state as JobState) : null }
 }
 
 function cancel(store: Store, row: JobRow, { now, cause }: ActTerms): Acted {

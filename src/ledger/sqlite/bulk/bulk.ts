@@ -1,10 +1,11 @@
 /** Actions on many jobs: by ids, and operations by filter, which page through the ledger. */
 import type { Acted, BulkLedger, BulkOperation, NewOperation } from '../../bulk.ts'
 import type { FoundId, Place } from '../../search.ts'
+import { actOnAll, actOnSome } from '../../writes/acting.ts'
 import type { Access } from '../commit/access.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { Store } from '../state/store.ts'
-import { actOnAll, actOnSome } from './act.ts'
+import { actOn } from './act.ts'
 import { toOperation } from './operation-row.ts'
 
 const MAX_RUNNING = 100
@@ -24,8 +25,10 @@ export class SqliteBulk implements BulkLedger {
   }
 
   act(...[ids, steering, { isAtomic, ...terms }]: Parameters<BulkLedger['act']>): Promise<Acted[]> {
-    const act = isAtomic ? actOnAll : actOnSome
-    return this.#access.writeMany(ids.length, () => act(this.#store, ids, steering, terms))
+    const act = (id: string) => actOn(this.#store, id, steering, terms)
+    return this.#access.writeMany(ids.length, () =>
+      isAtomic ? actOnAll(ids, act) : actOnSome(ids, terms, act),
+    )
   }
 
   begin({ id, createdAt, ...rest }: NewOperation): Promise<boolean> {
@@ -46,7 +49,7 @@ export class SqliteBulk implements BulkLedger {
       const left = before.limit === null ? page.found.length : before.limit - before.matched
       const found = page.found.slice(0, left)
       const ids = found.map((one) => one.id)
-      const acted = actOnSome(this.#store, ids, before.steering, terms)
+      const acted = actOnSome(ids, terms, (id) => actOn(this.#store, id, before.steering, terms))
       const operation = moved(before, { ...page, found }, acted, page.found.length > left)
       return { operation: this.#keep({ ...operation, updatedAt: terms.now }), acted }
     })

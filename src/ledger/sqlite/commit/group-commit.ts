@@ -1,6 +1,8 @@
 /** Writes of one turn of the event loop share a transaction (docs/architecture.md §7). */
+
 import { OjsError, unavailable } from '../../../errors.ts'
 import type { Logger } from '../../../logger.ts'
+import { TakenBack } from '../../writes/taken-back.ts'
 import { adviceOn, type Database, SQLITE, type Statement, sqliteCode } from '../sql/driver.ts'
 import type { CommittedState } from './committed-state.ts'
 
@@ -40,19 +42,6 @@ interface Write {
 
 /** A write of a committed group, and its outcome. The promises settle in the order of the writes. */
 type Settled = { write: Write } & ({ result: unknown } | { error: unknown })
-
-/**
- * Thrown by a write to undo its changes and still resolve, with `outcome`. Only changes behind `protect()`
- * are rolled back, so a write that throws this must have changed nothing before it called `protect`.
- */
-export class TakenBack extends Error {
-  readonly outcome: unknown
-
-  constructor(outcome: unknown) {
-    super('a write has taken back what it had done')
-    this.outcome = outcome
-  }
-}
 
 export interface GroupCommitDeps {
   db: Database

@@ -4,6 +4,7 @@ import { attemptsExhausted } from '../../../job/dead-letter.ts'
 import { allowedAttempts, type NewJob } from '../../../job/job.ts'
 import { recordSkipped } from '../../../job/retry/failure.ts'
 import type { AdoptableMessage } from '../../leases.ts'
+import { readBody } from '../../writes/adopted-body.ts'
 import type { Store } from '../state/store.ts'
 import { insertJob } from './insert.ts'
 
@@ -45,23 +46,5 @@ function noteBefore(
     store.statements.noteErrors.run(id, error, errors)
   } else if (attempt > allowed) {
     store.statements.noteErrors.run(id, attemptsExhausted(attempt, allowed), null)
-  }
-}
-
-function readBody(jobMessage: AdoptableMessage): NewJob | OjsError {
-  try {
-    const job = jobMessage.adopt()
-    if (job.id === jobMessage.id) return job
-    return new OjsError(
-      'invalid_request',
-      'The id in the body differs from the message_id of the message.',
-    )
-  } catch (error) {
-    if (error instanceof OjsError) return error
-    // Any error is about this message alone. Thrown on, it would fail the other job messages of this write,
-    // and do so again at each redelivery.
-    return new OjsError('invalid_request', 'The body of the message cannot be read as a job.', {
-      cause: error,
-    })
   }
 }

@@ -3,21 +3,12 @@ import { EXPIRED } from '../../../job/dead-letter.ts'
 import { type Cause, historyLine } from '../../../job/history.ts'
 import type { JobRow } from '../../../job/job.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../../job/retry/retry-policy.ts'
+import type { Discard as DiscardedColumns } from '../../../job/transitions/end.ts'
 import { changed } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
 import { ended } from './attempt-counts.ts'
 
-/** The columns that the discard sets. `completedAt` null: the job expired before it ran. */
-type Discard = Pick<
-  JobRow,
-  | 'error'
-  | 'errors'
-  | 'attempt'
-  | 'completedAt'
-  | 'deadLetterCopied'
-  | 'isDeadLetter'
-  | 'messageOut'
-> & { cause: Cause }
+type Discard = DiscardedColumns & { cause: Cause }
 
 /** Discards a job that runs no further attempt. In the write that read `row`. */
 export function discardJob(store: Store, row: JobRow, now: number, change: Discard): JobRow {

@@ -1,8 +1,7 @@
 /** A native worker's report: starts and ends of attempts (docs/architecture.md §5). */
 import { historyLine } from '../../../job/history.ts'
-import { isTerminal, type JobRow, type JobStanding } from '../../../job/job.ts'
+import type { JobRow, JobStanding } from '../../../job/job.ts'
 import {
-  attemptKey,
   type Beginning,
   boundAttempt,
   type Decision,
@@ -15,6 +14,15 @@ import { retryQueueKey } from '../../../job/retry/backoff.ts'
 import { recordEnd, recordLateFailure } from '../../../job/retry/failure.ts'
 import { isOwedAgain } from '../../../job/transitions/native.ts'
 import type { ReportResult, ReportTerms } from '../../native.ts'
+import {
+  applyEach,
+  IGNORED,
+  isOfAnother,
+  MAX_RECORDED_RETRY_QUEUES,
+  OF_ANOTHER,
+  settlementOf,
+  unapplied,
+} from '../../writes/reported.ts'
 import { freed, wentBack } from '../concurrency/lines.ts'
 import type { Fenced } from '../sql/lease.ts'
 import { changed, toJobRow, toStanding } from '../sql/rows.ts'
@@ -25,47 +33,16 @@ import { expireJob } from './discard.ts'
 import { runDiscard } from './leases.ts'
 import { leaveUnowned, startAttempt } from './start.ts'
 
-const IGNORED: ReportResult = { outcome: 'ignored' }
-const OF_ANOTHER: ReportResult = { outcome: 'refused', reason: 'other_queue' }
-
-/**
- * Applies one report. A start whose end is in the same report is not written separately: the end implies
- * it, which spares half of the writes for short jobs.
- */
+/** See `NativeLedger.applyReports`. */
 export function applyReports(
   store: Store,
   events: readonly ReportedEvent[],
   terms: ReportTerms,
 ): ReportResult[] {
-  const ends = endsIn(events)
-  const merged = new Map<string, number>()
-  const results: ReportResult[] = []
-  for (const [i, event] of events.entries()) {
-    const isMerged = event.said.event === 'started' && ends.has(keyOf(event))
-    if (isMerged) merged.set(keyOf(event), i)
-    // A report brings an unknown job along only with the first event that names it: adopt it here.
-    if (isMerged && event.adopt !== undefined) standingOf(store, event, terms)
-    const result = isMerged ? IGNORED : applyReport(store, event, terms)
-    results.push(result)
-    if (merged.size === 0 || !('begun' in result && result.begun)) continue
-    const start = merged.get(keyOf(event))
-    if (start !== undefined) results[start] = { outcome: 'merged' }
-  }
-  return results
-}
-
-/** The keys of the attempts whose end is reported in `events`. */
-function endsIn(events: readonly ReportedEvent[]): Set<string> {
-  const ends = new Set<string>()
-  for (const event of events) {
-    const { said } = event
-    if (said.event === 'completed' || said.event === 'failed') ends.add(keyOf(event))
-  }
-  return ends
-}
-
-function keyOf({ generation, attempt, id }: ReportedEvent): string {
-  return attemptKey(generation, attempt, id)
+  return applyEach(events, {
+    apply: (event) => applyReport(store, event, terms),
+    adopt: (event) => standingOf(store, event, terms),
+  })
 }
 
 function applyReport(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
@@ -103,14 +80,6 @@ function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): Rep
   const row = changed(store.statements.find.get(id))
   const job = begin(store, bounded, terms, row, decision.begins)
   return { outcome: 'started', job, promoted: decision.begins.promote }
-}
-
-function isOfAnother({ ofQueue }: ReportedEvent, row: Pick<JobRow, 'queue'> | null): boolean {
-  return ofQueue != null && row !== null && row.queue !== ofQueue
-}
-
-function unapplied(decision: Decision): ReportResult {
-  return decision.do === 'refuse' ? { outcome: 'refused', reason: 'leased_elsewhere' } : IGNORED
 }
 
 const RESUMED: Beginning = { skipped: [], promote: false }
@@ -225,15 +194,11 @@ function noteAcknowledged(store: Store, { id, generation }: JobStanding, attempt
 
 /** The job is over or runs elsewhere, so the report changes no state; but the worker settles its delivery. */
 function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobStanding): void {
-  const { generation, attempt } = event
-  const isOfRow = (generation ?? row.generation) === row.generation && attempt >= row.attempt
-  const outcome = said.event === 'failed' ? said.outcome : null
-  const isInRetryQueue = outcome?.decision === 'retry' && outcome.rung_ms != null
-  if (!row.messageOut || !isOfRow || isInRetryQueue) return
-  if (!isTerminal(row.state)) leaveToLedger(store, event, row)
-  else if (outcome?.decision !== 'discard') noteAcknowledged(store, row, attempt)
-  // The worker nacks its delivery, which makes the copy.
-  else store.statements.messageReturned.run(row.id, row.generation, attempt)
+  const settlement = settlementOf(event, said, row)
+  if (settlement === 'leave') leaveToLedger(store, event, row)
+  else if (settlement === 'acknowledge') noteAcknowledged(store, row, event.attempt)
+  else if (settlement === 'return')
+    store.statements.messageReturned.run(row.id, row.generation, event.attempt)
 }
 
 /** The lease goes on without its job message: the worker that reports this attempt settles the delivery. */
@@ -332,9 +297,6 @@ function fail(
   }
   return { job, isCounted }
 }
-
-/** Twice the default of OJS_MAX_RUNGS. A bound, because workers name these retry queues. */
-const MAX_RECORDED_RETRY_QUEUES = 2_000
 
 function recordRetryQueue(store: Store, queue: string, delayMs: number): void {
   const isKnown = store.retryQueues.has(retryQueueKey(queue, delayMs))
