@@ -4,6 +4,7 @@ import { useApi } from '../api/queries.ts'
 import { bytes, number } from '../text/format.ts'
 import { t } from '../text/text.ts'
 import { Loaded } from '../ui/answer.tsx'
+import { Fact } from '../ui/fact.tsx'
 import { Card } from '../ui/page.tsx'
 import { When } from '../ui/when.tsx'
 
@@ -36,14 +37,5 @@ export function LedgerCard(): ReactNode {
         )}
       </Loaded>
     </Card>
-  )
-}
-
-function Fact({ name, children }: { name: string; children: ReactNode }): ReactNode {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   )
 }

@@ -14,6 +14,7 @@ import { Figure, Page } from '../ui/page.tsx'
 import { State } from '../ui/state.tsx'
 import { QueuesPage } from './queues/queues-page.tsx'
 import { Statistics } from './statistics.tsx'
+import { Throughput } from './throughput.tsx'
 
 /** A key of some queues sees these: there is no overview of them together. */
 export function OverviewPage(): ReactNode {
@@ -80,17 +81,7 @@ function Figures({ stats }: { stats: Stats }): ReactNode {
   return (
     <>
       <div className="figures">
-        <Figure
-          name={t.overview.completed}
-          value={number(throughput.completed_per_min)}
-          note={t.overview.perMinute}
-        />
-        <Figure
-          name={t.overview.failed}
-          value={number(throughput.failed_per_min)}
-          note={t.overview.perMinute}
-          tone={throughput.failed_per_min > 0 ? 'bad' : undefined}
-        />
+        <Throughput completed={throughput.completed_per_min} failed={throughput.failed_per_min} />
         <Figure
           name={t.overview.latency}
           value={

@@ -7,6 +7,7 @@ import { duration, number } from '../text/format.ts'
 import { t } from '../text/text.ts'
 import { Action } from '../ui/action.tsx'
 import { Loaded } from '../ui/answer.tsx'
+import { Fact } from '../ui/fact.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { State } from '../ui/state.tsx'
 import { Table } from '../ui/table.tsx'
@@ -37,34 +38,19 @@ function HealthCard(): ReactNode {
       <Loaded of={health}>
         {({ backend, ledger, uptime_seconds: uptime, draining }) => (
           <dl className="facts">
-            <div>
-              <dt>RabbitMQ</dt>
-              <dd>
-                {backend.status}
-                {backend.latency_ms !== undefined && ` · ${duration(backend.latency_ms)}`}{' '}
-                {backend.error}
-              </dd>
-            </div>
-            <div>
-              <dt>{t.system.ledger}</dt>
-              <dd>
-                {ledger.status} {ledger.error}
-              </dd>
-            </div>
-            <div>
-              <dt>{t.system.uptime}</dt>
-              <dd>{duration(uptime * 1_000)}</dd>
-            </div>
-            <div>
-              <dt>{t.system.active}</dt>
-              <dd>{backend.status === 'refused' ? t.system.standsBy : t.system.serves}</dd>
-            </div>
-            {draining && (
-              <div>
-                <dt>{t.system.draining}</dt>
-                <dd>{t.yes}</dd>
-              </div>
-            )}
+            <Fact name="RabbitMQ">
+              {backend.status}
+              {backend.latency_ms !== undefined && ` · ${duration(backend.latency_ms)}`}{' '}
+              {backend.error}
+            </Fact>
+            <Fact name={t.system.ledger}>
+              {ledger.status} {ledger.error}
+            </Fact>
+            <Fact name={t.system.uptime}>{duration(uptime * 1_000)}</Fact>
+            <Fact name={t.system.active}>
+              {backend.status === 'refused' ? t.system.standsBy : t.system.serves}
+            </Fact>
+            {draining && <Fact name={t.system.draining}>{t.yes}</Fact>}
           </dl>
         )}
       </Loaded>

@@ -10,6 +10,7 @@ import { t } from '../../text/text.ts'
 import { Action } from '../../ui/action.tsx'
 import { Loaded } from '../../ui/answer.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
+import { Fact } from '../../ui/fact.tsx'
 import { State } from '../../ui/state.tsx'
 import { Tree } from '../../ui/tree.tsx'
 import { EntryForm } from './entry-form.tsx'
@@ -55,14 +56,8 @@ function Facts({ entry }: { entry: CronJob }): ReactNode {
         )}
       </p>
       <dl className="facts">
-        <div>
-          <dt>{t.jobs.type}</dt>
-          <dd>{type}</dd>
-        </div>
-        <div>
-          <dt>{t.cron.overlap}</dt>
-          <dd>{t.cron.overlaps[overlap]}</dd>
-        </div>
+        <Fact name={t.jobs.type}>{type}</Fact>
+        <Fact name={t.cron.overlap}>{t.cron.overlaps[overlap]}</Fact>
       </dl>
     </>
   )

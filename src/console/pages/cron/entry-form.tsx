@@ -6,8 +6,7 @@ import type { CronChange, CronJob } from '../../api/openapi.ts'
 import { askAgain } from '../../api/queries.ts'
 import { OWN_ZONE } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
-import { Trouble } from '../../ui/answer.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
+import { FormDialog } from '../../ui/form-dialog.tsx'
 import { tell } from '../../ui/notes.ts'
 import { useSettled } from '../../ui/settled.ts'
 import { NextTimes } from './next-times.tsx'
@@ -47,65 +46,47 @@ export function EntryForm({ entry, onClose }: EntryFormProps): ReactNode {
   })
   const set = (change: Partial<Draft>) => setDraft({ ...draft, ...change })
   return (
-    <Dialog title={entry === undefined ? t.cron.create : entry.name} onClose={onClose}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          saving.mutate()
-        }}
-      >
-        <div className="dialog-body">
-          {entry === undefined && (
-            <Text label={t.cron.name} isRequired value={draft.name} on={(name) => set({ name })} />
-          )}
-          <Text
-            label={t.cron.expression}
-            isRequired
-            value={draft.cron}
-            on={(cron) => set({ cron })}
-          />
-          <Text
-            label={t.cron.timezone}
-            isRequired
-            list="zones"
-            value={draft.timezone}
-            on={(timezone) => set({ timezone })}
-          />
-          <datalist id="zones">
-            {ZONES.map((zone) => (
-              <option key={zone} value={zone} />
-            ))}
-          </datalist>
-          <Meaning expression={draft.cron} timezone={draft.timezone} />
-          <Text label={t.jobs.type} isRequired value={draft.type} on={(type) => set({ type })} />
-          <label>
-            {t.copyJob.args}
-            <textarea
-              rows={4}
-              spellCheck={false}
-              value={draft.args}
-              onChange={(event) => set({ args: event.target.value })}
-            />
-          </label>
-          <Text label={t.jobs.queue} value={draft.queue} on={(queue) => set({ queue })} />
-          <Overlap value={draft.overlap_policy} on={(each) => set({ overlap_policy: each })} />
-          <Text
-            label={t.cron.description}
-            value={draft.description}
-            on={(description) => set({ description })}
-          />
-        </div>
-        {saving.isError && <Trouble error={saving.error} />}
-        <footer className="dialog-foot">
-          <button type="button" onClick={onClose}>
-            {t.back}
-          </button>
-          <button type="submit" className="primary" disabled={saving.isPending}>
-            {t.cron.save}
-          </button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={entry === undefined ? t.cron.create : entry.name}
+      go={t.cron.save}
+      saving={saving}
+      onClose={onClose}
+    >
+      {entry === undefined && (
+        <Text label={t.cron.name} isRequired value={draft.name} on={(name) => set({ name })} />
+      )}
+      <Text label={t.cron.expression} isRequired value={draft.cron} on={(cron) => set({ cron })} />
+      <Text
+        label={t.cron.timezone}
+        isRequired
+        list="zones"
+        value={draft.timezone}
+        on={(timezone) => set({ timezone })}
+      />
+      <datalist id="zones">
+        {ZONES.map((zone) => (
+          <option key={zone} value={zone} />
+        ))}
+      </datalist>
+      <Meaning expression={draft.cron} timezone={draft.timezone} />
+      <Text label={t.jobs.type} isRequired value={draft.type} on={(type) => set({ type })} />
+      <label>
+        {t.copyJob.args}
+        <textarea
+          rows={4}
+          spellCheck={false}
+          value={draft.args}
+          onChange={(event) => set({ args: event.target.value })}
+        />
+      </label>
+      <Text label={t.jobs.queue} value={draft.queue} on={(queue) => set({ queue })} />
+      <Overlap value={draft.overlap_policy} on={(each) => set({ overlap_policy: each })} />
+      <Text
+        label={t.cron.description}
+        value={draft.description}
+        on={(description) => set({ description })}
+      />
+    </FormDialog>
   )
 }
 

@@ -4,8 +4,7 @@ import { useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { call } from '../../api/client.ts'
 import { t } from '../../text/text.ts'
-import { Trouble } from '../../ui/answer.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
+import { FormDialog } from '../../ui/form-dialog.tsx'
 import { tell } from '../../ui/notes.ts'
 import type { ShownJob } from './shown-job.ts'
 
@@ -27,50 +26,32 @@ export function CopyDialog({ job, onClose }: { job: ShownJob; onClose: () => voi
     },
   })
   return (
-    <Dialog title={t.job.copy} onClose={onClose}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          copying.mutate()
-        }}
-      >
-        <div className="dialog-body">
-          <p>{t.copyJob.what}</p>
-          <label>
-            {t.copyJob.args}
-            <textarea
-              rows={10}
-              spellCheck={false}
-              value={args}
-              onChange={(event) => setArgs(event.target.value)}
-            />
-          </label>
-          <label>
-            {t.jobs.queue}
-            <input value={queue} onChange={(event) => setQueue(event.target.value)} />
-          </label>
-          <label>
-            {t.job.priority}
-            <input
-              type="number"
-              min={-100}
-              max={100}
-              value={priority}
-              onChange={(event) => setPriority(event.target.value)}
-            />
-          </label>
-        </div>
-        {copying.isError && <Trouble error={copying.error} />}
-        <footer className="dialog-foot">
-          <button type="button" onClick={onClose}>
-            {t.back}
-          </button>
-          <button type="submit" className="primary" disabled={copying.isPending}>
-            {t.copyJob.go}
-          </button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog title={t.job.copy} go={t.copyJob.go} saving={copying} onClose={onClose}>
+      <p>{t.copyJob.what}</p>
+      <label>
+        {t.copyJob.args}
+        <textarea
+          rows={10}
+          spellCheck={false}
+          value={args}
+          onChange={(event) => setArgs(event.target.value)}
+        />
+      </label>
+      <label>
+        {t.jobs.queue}
+        <input value={queue} onChange={(event) => setQueue(event.target.value)} />
+      </label>
+      <label>
+        {t.job.priority}
+        <input
+          type="number"
+          min={-100}
+          max={100}
+          value={priority}
+          onChange={(event) => setPriority(event.target.value)}
+        />
+      </label>
+    </FormDialog>
   )
 }
 

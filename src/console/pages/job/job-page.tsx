@@ -7,6 +7,7 @@ import { duration, number } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
 import { Loaded } from '../../ui/answer.tsx'
 import { CopyButton } from '../../ui/copy.tsx'
+import { Fact } from '../../ui/fact.tsx'
 import { Card, Page } from '../../ui/page.tsx'
 import { State } from '../../ui/state.tsx'
 import { Tree } from '../../ui/tree.tsx'
@@ -98,33 +99,26 @@ function Facts({ job }: { job: ShownJob }): ReactNode {
   return (
     <dl className="facts">
       {rows.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
+        <Fact key={name} name={name}>
+          {value}
+        </Fact>
       ))}
       {others.map(
         ([name, id]) =>
           id !== undefined && (
-            <div key={name}>
-              <dt>{name}</dt>
-              <dd>
-                <Link to="/jobs/$id" params={{ id }}>
-                  {id}
-                </Link>
-              </dd>
-            </div>
+            <Fact key={name} name={name}>
+              <Link to="/jobs/$id" params={{ id }}>
+                {id}
+              </Link>
+            </Fact>
           ),
       )}
       {job.workflow_id !== undefined && may('GET /ojs/v1/workflows/{id}') && (
-        <div>
-          <dt>{t.job.workflow}</dt>
-          <dd>
-            <Link to="/workflows/$id" params={{ id: job.workflow_id }}>
-              {job.workflow_id}
-            </Link>
-          </dd>
-        </div>
+        <Fact name={t.job.workflow}>
+          <Link to="/workflows/$id" params={{ id: job.workflow_id }}>
+            {job.workflow_id}
+          </Link>
+        </Fact>
       )}
     </dl>
   )

@@ -4,6 +4,7 @@ import { useApi } from '../../api/queries.ts'
 import { bytes } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
 import { Loaded } from '../../ui/answer.tsx'
+import { Fact } from '../../ui/fact.tsx'
 import { Card } from '../../ui/page.tsx'
 import { Raw } from '../../ui/raw.tsx'
 import { Tree } from '../../ui/tree.tsx'
@@ -36,20 +37,14 @@ function Content({ id }: { id: string }): ReactNode {
       {({ exchange, routing_key: key, properties, headers, body, bytes: size }) => (
         <>
           <dl className="facts">
-            <div>
-              <dt>{t.message.exchange}</dt>
-              <dd>
-                <code>{exchange}</code>
-              </dd>
-            </div>
-            <div>
-              <dt>{t.message.key}</dt>
-              <dd>
-                <code>
-                  <Raw text={key} />
-                </code>
-              </dd>
-            </div>
+            <Fact name={t.message.exchange}>
+              <code>{exchange}</code>
+            </Fact>
+            <Fact name={t.message.key}>
+              <code>
+                <Raw text={key} />
+              </code>
+            </Fact>
           </dl>
           <h3>{t.message.properties}</h3>
           <Tree value={properties} name={t.message.properties} />

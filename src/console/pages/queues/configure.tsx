@@ -8,7 +8,8 @@ import { useMay } from '../../api/session.ts'
 import { number } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
 import { Trouble } from '../../ui/answer.tsx'
-import { Dialog } from '../../ui/dialog.tsx'
+import { Fact } from '../../ui/fact.tsx'
+import { FormDialog } from '../../ui/form-dialog.tsx'
 import { tell } from '../../ui/notes.ts'
 import { Card } from '../../ui/page.tsx'
 import { Tree } from '../../ui/tree.tsx'
@@ -42,15 +43,6 @@ export function Settings({ queue }: { queue: AdminQueueDetail }): ReactNode {
         <ConfigureDialog name={name} before={configuration} onClose={() => setOpen(false)} />
       )}
     </Card>
-  )
-}
-
-function Fact({ name, children }: { name: string; children: ReactNode }): ReactNode {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   )
 }
 
@@ -88,39 +80,27 @@ function ConfigureDialog({ name, before, onClose }: DialogProps): ReactNode {
     },
   })
   return (
-    <Dialog title={t.configure.heading(name)} onClose={onClose}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          saving.mutate()
-        }}
-      >
-        <div className="dialog-body">
-          <p>{t.configure.what}</p>
-          <Limit label={t.configure.size} value={draft.size} on={(size) => set({ size })} />
-          <Limit label={t.configure.bytes} value={draft.bytes} on={(bytes) => set({ bytes })} />
-          <label>
-            {t.configure.retryJson}
-            <textarea
-              rows={4}
-              spellCheck={false}
-              placeholder={'{"max_attempts": 5, "initial_interval": "PT10S"}'}
-              value={draft.retry}
-              onChange={(event) => set({ retry: event.target.value })}
-            />
-          </label>
-        </div>
-        {saving.isError && <Refusal error={saving.error} />}
-        <footer className="dialog-foot">
-          <button type="button" onClick={onClose}>
-            {t.back}
-          </button>
-          <button type="submit" className="primary" disabled={saving.isPending}>
-            {t.configure.go}
-          </button>
-        </footer>
-      </form>
-    </Dialog>
+    <FormDialog
+      title={t.configure.heading(name)}
+      go={t.configure.go}
+      saving={saving}
+      onClose={onClose}
+      refusal={(error) => <Refusal error={error} />}
+    >
+      <p>{t.configure.what}</p>
+      <Limit label={t.configure.size} value={draft.size} on={(size) => set({ size })} />
+      <Limit label={t.configure.bytes} value={draft.bytes} on={(bytes) => set({ bytes })} />
+      <label>
+        {t.configure.retryJson}
+        <textarea
+          rows={4}
+          spellCheck={false}
+          placeholder={'{"max_attempts": 5, "initial_interval": "PT10S"}'}
+          value={draft.retry}
+          onChange={(event) => set({ retry: event.target.value })}
+        />
+      </label>
+    </FormDialog>
   )
 }
 

@@ -4,6 +4,7 @@ import type { AdminQueueDetail } from '../../api/openapi.ts'
 import { useSession } from '../../api/session.ts'
 import { number } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
+import { Fact } from '../../ui/fact.tsx'
 import { Card } from '../../ui/page.tsx'
 import { driftOf } from './drift.ts'
 
@@ -70,10 +71,9 @@ function Side({ name, rows }: SideProps): ReactNode {
       <h3>{name}</h3>
       <dl className="sums">
         {rows.map(([label, count]) => (
-          <div key={label}>
-            <dt>{label}</dt>
-            <dd>{count === undefined ? '–' : number(count)}</dd>
-          </div>
+          <Fact key={label} name={label}>
+            {count === undefined ? '–' : number(count)}
+          </Fact>
         ))}
       </dl>
     </div>

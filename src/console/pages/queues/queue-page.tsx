@@ -11,6 +11,7 @@ import { Figure, Page } from '../../ui/page.tsx'
 import { State } from '../../ui/state.tsx'
 import { States } from '../overview.tsx'
 import { Statistics } from '../statistics.tsx'
+import { Throughput } from '../throughput.tsx'
 import { Settings } from './configure.tsx'
 import { Messages } from './messages.tsx'
 import { PauseOrResume } from './pause.tsx'
@@ -64,16 +65,9 @@ function Now({ queue }: { queue: AdminQueueDetail }): ReactNode {
         </p>
       )}
       <div className="figures">
-        <Figure
-          name={t.overview.completed}
-          value={number(throughput.processed_per_minute)}
-          note={t.overview.perMinute}
-        />
-        <Figure
-          name={t.overview.failed}
-          value={number(throughput.failed_per_minute)}
-          note={t.overview.perMinute}
-          tone={throughput.failed_per_minute > 0 ? 'bad' : undefined}
+        <Throughput
+          completed={throughput.processed_per_minute}
+          failed={throughput.failed_per_minute}
         />
         <Figure
           name={t.overview.oldest}

@@ -5,6 +5,7 @@ import { useApi } from '../../api/queries.ts'
 import { number } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
 import { Loaded } from '../../ui/answer.tsx'
+import { Fact } from '../../ui/fact.tsx'
 import { Card, Page } from '../../ui/page.tsx'
 import { State } from '../../ui/state.tsx'
 import { Table } from '../../ui/table.tsx'
@@ -77,10 +78,9 @@ function Facts({ server }: { server: Rabbitmq }): ReactNode {
       {rows.map(
         ([name, value]) =>
           value !== undefined && (
-            <div key={name}>
-              <dt>{name}</dt>
-              <dd>{value}</dd>
-            </div>
+            <Fact key={name} name={name}>
+              {value}
+            </Fact>
           ),
       )}
     </dl>
