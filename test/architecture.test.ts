@@ -280,7 +280,10 @@ const FLOORS: Readonly<Record<string, { order: readonly string[]; shared: RegExp
     shared: /^http\/(route)\.ts$/,
   },
   'job/': {
-    order: ['values', 'search', 'retry', 'native', 'cron', 'trace', 'transitions', 'workflow'],
+    order: [
+      ...['values', 'search', 'retry', 'history', 'native', 'cron', 'trace', 'transitions'],
+      'workflow',
+    ],
     shared: /^job\/[\w-]+\.ts$/,
   },
   'ledger/postgres/': {

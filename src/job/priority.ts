@@ -1,5 +1,4 @@
 /** A new priority for a job that waits: which jobs may get one, and what becomes of their message. */
-
 import { isWaitingWithNative } from './arrival.ts'
 import { isHeldByKey } from './concurrency.ts'
 import type { JobRow } from './job.ts'

@@ -1,5 +1,5 @@
 /** The part of the ledger's contract for actions on many jobs: by ids, and by filter in the background. */
-import type { Cause } from '../job/history.ts'
+import type { Cause } from '../job/history/changes.ts'
 import type { JobRow, JobState } from '../job/job.ts'
 import type { JobFilter } from '../job/search/filter.ts'
 import type { JobAction, Refusal, Steering } from '../job/steer.ts'

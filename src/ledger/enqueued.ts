@@ -1,5 +1,5 @@
 /** How an insert ended: stored, a duplicate, or an existing job in its place. */
-import type { Cause } from '../job/history.ts'
+import type { Cause } from '../job/history/changes.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
 import type { AnsweredBefore, KeyedRequest } from './idempotency.ts'
 import type { Cancelled } from './leases.ts'

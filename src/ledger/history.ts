@@ -1,5 +1,5 @@
 /** The history of jobs: each change of state, stored by the write that makes it. */
-import type { StateChange } from '../job/history.ts'
+import type { StateChange } from '../job/history/changes.ts'
 import type { JobRow } from '../job/job.ts'
 
 /**

@@ -1,7 +1,6 @@
 /** The part of the ledger's contract that gives jobs to workers and takes them back. */
-
 import type { ArrivingMessage } from '../job/arrival.ts'
-import type { Cause } from '../job/history.ts'
+import type { Cause } from '../job/history/changes.ts'
 import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
 import type { LeaseTold } from '../job/lease-fence.ts'
 import type { ReportedError } from '../job/retry/failure.ts'

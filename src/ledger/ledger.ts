@@ -1,5 +1,5 @@
 /** The ledger's contract (docs/architecture.md §7): every write is fenced, and tells what it changed. */
-import type { Cause } from '../job/history.ts'
+import type { Cause } from '../job/history/changes.ts'
 import type { JobRow, JobState, NewJob } from '../job/job.ts'
 import type { PriorityRefusal } from '../job/priority.ts'
 import type { Stale } from '../job/stale.ts'

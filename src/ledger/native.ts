@@ -1,6 +1,6 @@
 /** The part of the ledger's contract for native workers (docs/architecture.md §5). */
 import type { DyingMessage } from '../job/dead-letter.ts'
-import type { Cause } from '../job/history.ts'
+import type { Cause } from '../job/history/changes.ts'
 import type { Checkpoint, JobRow, NewJob } from '../job/job.ts'
 import type { Refusal, ReportedEvent } from '../job/native/report.ts'
 import type { Enqueued } from './enqueued.ts'

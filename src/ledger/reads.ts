@@ -1,5 +1,4 @@
 /** Reads of the ledger's rows: committed, and asked of the ledger itself. */
-
 import type { CronEntry, CronStanding } from '../job/cron/entry.ts'
 import type { Checkpoint, JobRow, JobStanding, OwedMessage } from '../job/job.ts'
 import type { ProgressNote } from '../job/progress.ts'

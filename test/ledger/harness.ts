@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
 
 import { OjsError } from '../../src/errors.ts'
-import type { Cause } from '../../src/job/history.ts'
+import type { Cause } from '../../src/job/history/changes.ts'
 import type { JobRow, NewJob, OwedMessage } from '../../src/job/job.ts'
 import { ANY_JOB } from '../../src/job/search/filter.ts'
 import type { Stale } from '../../src/job/stale.ts'

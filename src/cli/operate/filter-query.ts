@@ -1,5 +1,4 @@
 /** A filter as the query of a list. */
-
 import { filterParameters } from '../../sdk/client/job-filter.ts'
 import type { JobFilter } from '../../sdk/index.ts'
 

@@ -1,5 +1,4 @@
 /** The error of every answer that is none, and what each status means. */
-
 import { ERROR_CODE_NAMES } from '../../errors.ts'
 import { ERROR_SCHEMA } from '../../schemas/ojs/error.ts'
 import { entity, object, oneOf, TEXT } from './schema.ts'

@@ -1,7 +1,7 @@
 /** `/jobs/:id/history` and `/jobs/:id/retries`: what happened to one job. */
 import type { Request } from 'express'
 import { echoed, invalidField } from '../../errors.ts'
-import { historyRecords, retryRecords } from '../../job/history-records.ts'
+import { historyRecords, retryRecords } from '../../job/history/records.ts'
 import { clearHistory, jobHistory } from '../../operations/history.ts'
 import { integer, parameter } from '../message/query.ts'
 import { answer } from '../message/respond.ts'

@@ -1,6 +1,6 @@
 /** The history of a job: each change of its state, as one line of the text that is stored in its row. */
-import { JOB_STATES, type RowState } from './job.ts'
-import { cut } from './values/limits.ts'
+import { JOB_STATES, type RowState } from '../job.ts'
+import { cut } from '../values/limits.ts'
 
 /** What made a change: a request (its id, and the name of its API key), or something of the gateway's own. */
 export interface Cause {

@@ -1,10 +1,10 @@
 /** The history of a job in the words of OJS's document: several records for each change of state. */
-import { timestamp } from './document.ts'
-import { PRIORITY_CHANGED, type StateChange } from './history.ts'
-import { allowedAttempts, isTerminal, type JobRow } from './job.ts'
-import type { ErrorEntry } from './retry/error-history.ts'
-import { jsonOrNull, membersOf } from './values/json-value.ts'
-import { cut, utf8Bytes } from './values/limits.ts'
+import { timestamp } from '../document.ts'
+import { allowedAttempts, isTerminal, type JobRow } from '../job.ts'
+import type { ErrorEntry } from '../retry/error-history.ts'
+import { jsonOrNull, membersOf } from '../values/json-value.ts'
+import { cut, utf8Bytes } from '../values/limits.ts'
+import { PRIORITY_CHANGED, type StateChange } from './changes.ts'
 
 /** OJS execution history §"Records". */
 export interface HistoryRecord {

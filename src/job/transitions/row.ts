@@ -1,5 +1,5 @@
 /** A job's row as a ledger keeps it, and changes of it. */
-import { FOLDED } from '../history.ts'
+import { FOLDED } from '../history/changes.ts'
 import type { JobRow, JobStanding } from '../job.ts'
 
 /** What a row has beside the members of `JobRow`. */

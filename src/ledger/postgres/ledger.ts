@@ -1,5 +1,5 @@
 /** The ledger on PostgreSQL: forwards each method of the contract to its write. */
-import type { Cause } from '../../job/history.ts'
+import type { Cause } from '../../job/history/changes.ts'
 import type { JobRow, NewJob } from '../../job/job.ts'
 import type { ReportedEvent } from '../../job/native/report.ts'
 import { retryQueueKey } from '../../job/retry/backoff.ts'

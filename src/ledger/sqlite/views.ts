@@ -1,5 +1,4 @@
 /** The two read sides of the ledger's contract: what is kept in memory, and reads of the rows. */
-
 import type { Known, LedgerWarning } from '../known.ts'
 import type { Reads } from '../reads.ts'
 import type { SqliteBulk } from './bulk/bulk.ts'

@@ -1,7 +1,7 @@
 /** A failed attempt, whoever found it: retry by queue or ledger, or discard, by the job's policy. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isHeldByKey } from '../../job/concurrency.ts'
-import type { Cause } from '../../job/history.ts'
+import type { Cause } from '../../job/history/changes.ts'
 import { allowedAttempts, type JobRow } from '../../job/job.ts'
 import { type ChosenDelay, chooseDelay } from '../../job/retry/backoff.ts'
 import type { Failure } from '../../job/retry/error-history.ts'

@@ -1,7 +1,7 @@
 /** What follows the commit that ended a lease: its delivery is acknowledged, republished or rejected. */
 import type { Delivery } from '../../broker/broker.ts'
 import { isHeldByKey } from '../../job/concurrency.ts'
-import type { Cause } from '../../job/history.ts'
+import type { Cause } from '../../job/history/changes.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
 import { isStale, type Stale } from '../../job/stale.ts'
 import type { SettleFence } from '../../ledger/leases.ts'

@@ -1,5 +1,5 @@
 /** NACK: a worker reports a failure; the job's retry policy decides what follows. */
-import type { Cause } from '../../job/history.ts'
+import type { Cause } from '../../job/history/changes.ts'
 import type { JobRow } from '../../job/job.ts'
 import type { NackRequest } from '../../job/request.ts'
 import { failureOf } from '../../job/retry/failure.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll } from 'vitest'
-import { readHistory } from '../../../src/job/history.ts'
+import { readHistory } from '../../../src/job/history/changes.ts'
 import { isTerminal, JOB_STATES, type JobState, type RowState } from '../../../src/job/job.ts'
 import { canBecome } from '../../../src/job/states.ts'
 import type { StateCounts } from '../../../src/ledger/known.ts'

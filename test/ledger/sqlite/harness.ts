@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeEach } from 'vitest'
-import { readHistory, type StateChange } from '../../../src/job/history.ts'
+import { readHistory, type StateChange } from '../../../src/job/history/changes.ts'
 import { isTerminal, type RowState } from '../../../src/job/job.ts'
 import { canBecome } from '../../../src/job/states.ts'
 import { SqliteLedger } from '../../../src/ledger/sqlite/ledger.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { historyLine } from '../../../src/job/history.ts'
+import { historyLine } from '../../../src/job/history/changes.ts'
 import { isTerminal, JOB_STATES, type JobRow } from '../../../src/job/job.ts'
 import { isHeld } from '../../../src/job/lease-fence.ts'
 import { canBecome } from '../../../src/job/states.ts'

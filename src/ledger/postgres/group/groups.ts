@@ -1,5 +1,4 @@
 /** Gathers writes into groups, commits one group after the other, and settles the writes of each. */
-
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf, OjsError, unavailable } from '../../../errors.ts'
 import type { Logger } from '../../../logger.ts'

@@ -1,5 +1,5 @@
 /** What an operator does to a job. */
-import { historyLine } from '../../../job/history.ts'
+import { historyLine } from '../../../job/history/changes.ts'
 import { isTerminal, type JobRow, type JobState } from '../../../job/job.ts'
 import { isStale } from '../../../job/stale.ts'
 import { refusalOf, type Steering } from '../../../job/steer.ts'

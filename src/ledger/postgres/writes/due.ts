@@ -1,5 +1,5 @@
 /** Due retries and schedules, schedules for the delay plugin, expired jobs. */
-import { historyLine } from '../../../job/history.ts'
+import { historyLine } from '../../../job/history/changes.ts'
 import { isTerminal, type JobRow } from '../../../job/job.ts'
 import { promoted, sentAhead } from '../../../job/transitions/due.ts'
 import type { KeptRow } from '../../../job/transitions/row.ts'

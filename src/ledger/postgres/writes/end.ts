@@ -2,7 +2,7 @@
 import { OjsError } from '../../../errors.ts'
 import { isFromElsewhere } from '../../../job/arrival.ts'
 import { EXPIRED, mayDie } from '../../../job/dead-letter.ts'
-import { type Cause, historyLine } from '../../../job/history.ts'
+import { type Cause, historyLine } from '../../../job/history/changes.ts'
 import { isErased, isTerminal, type JobRow } from '../../../job/job.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../../job/retry/retry-policy.ts'
 import type { Stale } from '../../../job/stale.ts'

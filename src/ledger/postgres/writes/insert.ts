@@ -1,5 +1,5 @@
 /** Stores, withdraws and activates jobs. */
-import { type Cause, historyLine } from '../../../job/history.ts'
+import { type Cause, historyLine } from '../../../job/history/changes.ts'
 import { freshRow, isErased, isTerminal, type JobRow, type NewJob } from '../../../job/job.ts'
 import type { Stale } from '../../../job/stale.ts'
 import { activated } from '../../../job/transitions/due.ts'

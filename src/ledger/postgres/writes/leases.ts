@@ -1,5 +1,5 @@
 /** ACK, NACK, BEAT and release, and who holds the delivery behind a lease. */
-import { historyLine } from '../../../job/history.ts'
+import { historyLine } from '../../../job/history/changes.ts'
 import type { JobRow } from '../../../job/job.ts'
 import { isHeld } from '../../../job/lease-fence.ts'
 import type { Stale } from '../../../job/stale.ts'

@@ -1,5 +1,5 @@
 /** Starts an attempt, whoever says that it runs, and decides who holds the lease. */
-import { type Cause, historyLine } from '../../../job/history.ts'
+import { type Cause, historyLine } from '../../../job/history/changes.ts'
 import type { Holder } from '../../../job/job.ts'
 import type { Beginning } from '../../../job/native/report.ts'
 import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'

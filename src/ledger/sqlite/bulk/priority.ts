@@ -1,6 +1,6 @@
 /** Another priority for a job that waits. */
 import { withPriority } from '../../../job/document.ts'
-import { type Cause, historyLine, PRIORITY_CHANGED } from '../../../job/history.ts'
+import { type Cause, historyLine, PRIORITY_CHANGED } from '../../../job/history/changes.ts'
 import { isErased, type JobRow } from '../../../job/job.ts'
 import { hasMessage, priorityRefusal } from '../../../job/priority.ts'
 import type { Prioritized } from '../../ledger.ts'

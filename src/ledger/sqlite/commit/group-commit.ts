@@ -1,5 +1,4 @@
 /** Writes of one turn of the event loop share a transaction (docs/architecture.md §7). */
-
 import { OjsError, unavailable } from '../../../errors.ts'
 import type { Logger } from '../../../logger.ts'
 import { TakenBack } from '../../writes/taken-back.ts'

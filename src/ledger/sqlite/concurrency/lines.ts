@@ -1,5 +1,5 @@
 /** Concurrency keys: who is held back, and who is next. Only jobs with a key come here. */
-import { historyLine } from '../../../job/history.ts'
+import { historyLine } from '../../../job/history/changes.ts'
 import type { Carry, JobRow } from '../../../job/job.ts'
 import type { Line } from '../sql/concurrency.ts'
 import { changed } from '../sql/rows.ts'

@@ -1,5 +1,4 @@
 /** Statements for operations on many jobs. */
-
 import type { JobRow, RowState } from '../../../job/job.ts'
 import type { BulkOperation } from '../../bulk.ts'
 import type { Database, Flag } from './driver.ts'

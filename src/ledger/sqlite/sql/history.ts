@@ -1,5 +1,5 @@
 /** How a change of state is added to the history of a job: by the UPDATE that makes the change. */
-import { FOLDED } from '../../../job/history.ts'
+import { FOLDED } from '../../../job/history/changes.ts'
 import type { Database } from './driver.ts'
 
 /** From this size on, the oldest half is dropped at the next change: about a hundred changes are kept. */

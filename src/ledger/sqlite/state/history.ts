@@ -1,5 +1,5 @@
 /** Reads and forgets what is recorded of a job. */
-import { clearedHistory, readHistory } from '../../../job/history.ts'
+import { clearedHistory, readHistory } from '../../../job/history/changes.ts'
 import { isErased } from '../../../job/job.ts'
 import type { HistoryLedger, JobHistory } from '../../history.ts'
 import type { HistoryReads } from '../../reads.ts'

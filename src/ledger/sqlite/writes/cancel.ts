@@ -1,5 +1,5 @@
 /** CANCEL, for a client, a workflow or a unique job; of unknown ids, too. And purge, which cancels and erases. */
-import { type Cause, historyLine } from '../../../job/history.ts'
+import { type Cause, historyLine } from '../../../job/history/changes.ts'
 import { isErased, isTerminal, type JobRow, type JobState } from '../../../job/job.ts'
 import { isStale, type Stale } from '../../../job/stale.ts'
 import { canBecome } from '../../../job/states.ts'

@@ -1,7 +1,7 @@
 /** FETCH: what each message of it may do, by the arrival table. */
 import { invalidField, OjsError } from '../../../errors.ts'
 import { type Arrival, decideArrival, isClaimable, isFromElsewhere } from '../../../job/arrival.ts'
-import { historyLine } from '../../../job/history.ts'
+import { historyLine } from '../../../job/history/changes.ts'
 import type { JobRow } from '../../../job/job.ts'
 import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'
 import { retryPolicyOf } from '../../../job/retry/retry-policy.ts'

@@ -2,7 +2,7 @@
 import { OjsError } from '../../../errors.ts'
 import { isFromElsewhere } from '../../../job/arrival.ts'
 import { mayDie } from '../../../job/dead-letter.ts'
-import { type Cause, historyLine } from '../../../job/history.ts'
+import { type Cause, historyLine } from '../../../job/history/changes.ts'
 import { isErased, isTerminal, type JobRow } from '../../../job/job.ts'
 import type { KeyHolder } from '../../enqueued.ts'
 import type { DeadMessage, DeadOutcome } from '../../native.ts'

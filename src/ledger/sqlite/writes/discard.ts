@@ -1,6 +1,6 @@
 /** Discards a job that runs no further attempt, or has expired. */
 import { EXPIRED } from '../../../job/dead-letter.ts'
-import { type Cause, historyLine } from '../../../job/history.ts'
+import { type Cause, historyLine } from '../../../job/history/changes.ts'
 import type { JobRow } from '../../../job/job.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../../job/retry/retry-policy.ts'
 import type { Discard as DiscardedColumns } from '../../../job/transitions/end.ts'

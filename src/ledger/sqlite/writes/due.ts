@@ -1,6 +1,6 @@
 /** What its time has come for: retries, schedules, schedules for the delay plugin, expired jobs, ends of leases. */
 import { isHopeless } from '../../../errors.ts'
-import { historyLine } from '../../../job/history.ts'
+import { historyLine } from '../../../job/history/changes.ts'
 import { isTerminal, type JobRow } from '../../../job/job.ts'
 import { pageOf } from '../../../job/page.ts'
 import type { DecideFailure, Expired, FailedLease, OverdueTerms, Undecided } from '../../leases.ts'

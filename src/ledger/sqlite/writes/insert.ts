@@ -1,6 +1,6 @@
 /** Stores one job in its start state, with its queue and its keys. */
 import { isHeldByKey } from '../../../job/concurrency.ts'
-import { type Cause, historyLine } from '../../../job/history.ts'
+import { type Cause, historyLine } from '../../../job/history/changes.ts'
 import {
   freshRow,
   isErased,

@@ -1,7 +1,6 @@
 /** ACK, NACK, BEAT, release, expiry: every write that ends, extends or moves a lease. */
-
 import { isWaitingWithNative } from '../../../job/arrival.ts'
-import { type Cause, historyLine } from '../../../job/history.ts'
+import { type Cause, historyLine } from '../../../job/history/changes.ts'
 import type { JobRow } from '../../../job/job.ts'
 import { isHeld } from '../../../job/lease-fence.ts'
 import type { Stale } from '../../../job/stale.ts'

@@ -1,5 +1,5 @@
 /** A native worker's report: starts and ends of attempts (docs/architecture.md §5). */
-import { historyLine } from '../../../job/history.ts'
+import { historyLine } from '../../../job/history/changes.ts'
 import type { JobRow, JobStanding } from '../../../job/job.ts'
 import {
   type Beginning,

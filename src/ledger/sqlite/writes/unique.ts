@@ -1,5 +1,5 @@
 /** Stores a job by its `unique` policy: reject, ignore or replace the holders of its key. */
-import type { Cause } from '../../../job/history.ts'
+import type { Cause } from '../../../job/history/changes.ts'
 import {
   JOB_STATES,
   type JobRow,
