@@ -72,16 +72,22 @@ describe('two ledgers with the same slot', () => {
 
 describe('a group whose answer is lost', () => {
   it('is answered as it was committed, once, and counted once', async () => {
-    const proxy = await TcpProxy.start(url(), () => {})
+    let asked = () => {}
+    const proxy = await TcpProxy.start(url(), (_, direction) => {
+      if (direction === 'to-broker') asked()
+    })
     const prefix = `g${randomUUID().slice(0, 8)}`
     const ledger = await opened(prefix, proxy.url)
     const admin = await opened()
     await pushed(ledger)
     proxy.hold('to-gateway')
+    const isAsked = new Promise<void>((resolve) => {
+      asked = resolve
+    })
     const job = newJob()
     const inserting = ledger.insert(job, NOW)
     // Its load waits for an answer that does not come: the group is tried again on another connection.
-    await new Promise((resolve) => setTimeout(resolve, 50))
+    await isAsked
     proxy.cut()
     proxy.release('to-gateway')
     expect(await inserting).toMatchObject({ outcome: 'inserted' })

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Connection, Statement } from '../../../src/ledger/postgres/connection.ts'
 import { migrate } from '../../../src/ledger/postgres/migrations.ts'
 import {
@@ -221,6 +221,7 @@ describe('a group whose connection breaks', () => {
     const slot = await taken()
     proxy.hold('to-broker')
     const done = slot.commit(addOneBlindly(1))
+    // The proxy reads nothing, so nobody can tell when it was sent. Not sent yet, it had not arrived either.
     await sleep(50)
     proxy.cut()
     await done
@@ -325,12 +326,6 @@ async function committed(slot: Slot, what: Group): Promise<void> {
   }
 }
 
-async function settled(slot: Slot): Promise<boolean> {
-  for (;;) {
-    try {
-      return await slot.settle()
-    } catch {
-      await sleep(5)
-    }
-  }
+function settled(slot: Slot): Promise<boolean> {
+  return vi.waitFor(() => slot.settle(), { interval: 5, timeout: 30_000 })
 }
