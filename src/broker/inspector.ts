@@ -1,6 +1,7 @@
 /** Looks at RabbitMQ for people: over AMQP what everybody may ask, by the management API the rest. */
 import type { Clock } from '../clock.ts'
 import type { JobRow } from '../job/job.ts'
+import { snakeCase } from '../job/values/snake-case.ts'
 import type { Logger } from '../logger.ts'
 import type { Connection } from './connection/connection.ts'
 import { withScratchChannel } from './connection/temporary-channel.ts'
@@ -117,7 +118,7 @@ export class Inspector implements Inspection {
     const { exchange, routingKey, content, options } = message
     const { headers, mandatory: _mandatory, persistent, ...others } = options
     const properties = { ...others, deliveryMode: persistent === true ? 2 : 1 }
-    const named = Object.entries(properties).map(([name, value]) => [snake(name), value])
+    const named = Object.entries(properties).map(([name, value]) => [snakeCase(name), value])
     return {
       exchange,
       routingKey,
@@ -218,10 +219,6 @@ class Fresh {
     answer.catch(() => this.#kept.delete(question))
     return answer
   }
-}
-
-function snake(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 
 /** Without amqplib's note of which AMQP type a value is sent as. */

@@ -3,6 +3,7 @@ import { echoed, invalidField, type OjsError } from '../errors.ts'
 import type { PushOptions, PushRequest } from './request.ts'
 import { parseInstant } from './values/instant.ts'
 import { membersOf } from './values/json-value.ts'
+import { snakeCase } from './values/snake-case.ts'
 
 // Which members of a request are a job's own, which only the server writes, and which are settings that stand
 // where they would have no effect.
@@ -216,7 +217,7 @@ function refuseIn(body: object, places: Places, path: string): void {
     if (members[name] == null) continue
     if (place !== undefined) throw misplaced(path + name, place)
     if (!UPPER_CASE.test(name)) continue
-    const snake = name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+    const snake = snakeCase(name)
     if (!(SPELLINGS.has(snake) || places.has(snake))) continue
     throw misplaced(path + echoed(name), `its name is '${snake}'`)
   }

@@ -3,9 +3,9 @@ import { afterAll, beforeAll } from 'vitest'
 import { readHistory } from '../../../src/job/history/changes.ts'
 import { isTerminal, JOB_STATES, type JobState, type RowState } from '../../../src/job/job.ts'
 import { canBecome } from '../../../src/job/states.ts'
+import { snakeCase } from '../../../src/job/values/snake-case.ts'
 import type { StateCounts } from '../../../src/ledger/known.ts'
 import type { Connection, Statement } from '../../../src/ledger/postgres/connection.ts'
-import { columnOf } from '../../../src/ledger/postgres/group/columns.ts'
 import type { PostgresLedger } from '../../../src/ledger/postgres/ledger.ts'
 import { migrate } from '../../../src/ledger/postgres/migrations.ts'
 import { openPostgresLedger } from '../../../src/ledger/postgres/open.ts'
@@ -105,7 +105,7 @@ class SchemaHarness implements LedgerHarness {
 
   #updated(table: string, id: string, columns: readonly [string, unknown][]): Statement[] {
     if (columns.length === 0) return []
-    const set = columns.map(([name], i) => `${columnOf(name)} = $${i + 2}`).join(', ')
+    const set = columns.map(([name], i) => `${snakeCase(name)} = $${i + 2}`).join(', ')
     const values = [id, ...columns.map(([, value]) => value)]
     return [{ text: `UPDATE ${this.#schema}.${table} SET ${set} WHERE id = $1`, values }]
   }

@@ -1,5 +1,6 @@
 /** RabbitMQ as it is: the server, its connections, its queues beside what we would declare. */
 import { timestamp } from '../../../job/document.ts'
+import { snakeCase } from '../../../job/values/snake-case.ts'
 import {
   brokerQueues,
   jobMessage,
@@ -125,8 +126,7 @@ function listMember<T>(
 /** Its members in the style of the API, without those that are unknown. */
 function named(view: object): object {
   const members = Object.entries(view).filter(([, value]) => value !== null)
-  const snake = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-  return Object.fromEntries(members.map(([name, value]) => [snake(name), value]))
+  return Object.fromEntries(members.map(([name, value]) => [snakeCase(name), value]))
 }
 
 function queueDocument({ differing, exists, ...view }: QueueView): object {

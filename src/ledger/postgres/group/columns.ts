@@ -1,6 +1,7 @@
 /** The columns of a job's row, and the statements that load and store rows. */
 import type { Carry, JobRow, JobStanding } from '../../../job/job.ts'
 import type { KeptRow, Texts } from '../../../job/transitions/row.ts'
+import { snakeCase } from '../../../job/values/snake-case.ts'
 import type { Answer, Statement } from '../connection.ts'
 
 const COLUMNS: Readonly<Record<keyof KeptRow, 'text' | 'bigint' | 'boolean'>> = {
@@ -40,17 +41,12 @@ const COLUMNS: Readonly<Record<keyof KeptRow, 'text' | 'bigint' | 'boolean'>> = 
 }
 const NAMES = Object.keys(COLUMNS) as (keyof KeptRow)[]
 
-/** The name of a member's column. */
-export function columnOf(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-}
-
 /** For SELECT, of `jobs j`: rows come out as `KeptRow`. */
-export const ROW = NAMES.map((name) => `j.${columnOf(name)} AS "${name}"`).join(', ')
+export const ROW = NAMES.map((name) => `j.${snakeCase(name)} AS "${name}"`).join(', ')
 /** For SELECT, of `job_bodies b`. */
 export const TEXTS = 'b.carry, b.error, b.errors, b.result, b.envelope'
 
-const LIST = NAMES.map(columnOf).join(', ')
+const LIST = NAMES.map(snakeCase).join(', ')
 const TYPES = NAMES.map((name) => `"${name}" ${COLUMNS[name]}`).join(', ')
 const RECORD = `json_to_recordset($1) AS n (${TYPES})`
 const GIVEN = NAMES.map((name) => `n."${name}"`).join(', ')
