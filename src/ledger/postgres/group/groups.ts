@@ -199,11 +199,11 @@ export class Groups {
       const step = (loaded: Loaded): ReturnType<Group['decide']> => {
         const draft = new Draft(loaded, memory)
         const settled = runAll(draft, writes)
-        if (!(settled instanceof Missing)) {
+        if (Array.isArray(settled)) {
           last = { draft, settled }
           return toStore(schema, slotId, draft)
         }
-        return this.#loading(together([settled.wants]), loaded, step)
+        return this.#loading(settled.missing, loaded, step)
       }
       const isCommitted = await this.#decided(
         slot.commit(this.#loading(together(writes.map(({ wants }) => wants)), NOTHING, step)),
@@ -270,20 +270,27 @@ export function closed(): OjsError {
   return unavailable('The ledger is closed.', 'ledger')
 }
 
-/** The outcome of each write, in order; `Missing` if one of them needs more loaded. */
-function runAll(draft: Draft, writes: readonly Waiting[]): Settled[] | Missing {
+/**
+ * The outcome of each write, in order; or what is missing for them. The writes after one that lacks something run
+ * all the same, so that what they lack is loaded with it: a group costs as many loads as its deepest write.
+ */
+function runAll(
+  draft: Draft,
+  writes: readonly Waiting[],
+): Settled[] | { missing: Required<Wants> } {
   const settled: Settled[] = []
+  const missing: Wants[] = []
   for (const { run } of writes) {
     try {
       settled.push({ result: run(draft) })
     } catch (error) {
-      if (error instanceof Missing) return error
       draft.changes.undo()
-      settled.push(error instanceof TakenBack ? { result: error.outcome } : { error })
+      if (error instanceof Missing) missing.push(error.wants)
+      else settled.push(error instanceof TakenBack ? { result: error.outcome } : { error })
     }
     draft.changes.keep()
   }
-  return settled
+  return missing.length > 0 ? { missing: together(missing) } : settled
 }
 
 function settle(write: Waiting, settled: Settled | undefined): void {

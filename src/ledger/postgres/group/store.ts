@@ -15,12 +15,13 @@ export const NOTHING: Loaded = {
 
 /** Several wants as one. */
 export function together(all: readonly Wants[]): Required<Wants> {
+  const asked = all.flatMap((wants) => wants.asked ?? [])
   return {
     ids: [...new Set(all.flatMap(({ ids = [] }) => ids))],
     short: [...new Set(all.flatMap(({ short = [] }) => short))],
     nonces: [...new Set(all.flatMap(({ nonces = [] }) => nonces))],
     tombstones: [...new Set(all.flatMap(({ tombstones = [] }) => tombstones))],
-    asked: all.flatMap(({ asked = [] }) => asked),
+    asked: [...new Map(asked.map((one) => [keyOf(one), one])).values()],
   }
 }
 
