@@ -153,3 +153,29 @@ export async function measureStartLatency(stage, plan) {
   })
   return { kind: 'latency', ...rounds }
 }
+
+/** Connections of the producers, and the concurrency of the worker. */
+const PACED = { connections: 64, concurrency: CONCURRENCY }
+
+/**
+ * The whole way of a job at half the rate that the machine was seen to reach just before: how long one waits when the
+ * system is neither idle nor full.
+ * @param {Stage} stage
+ * @param {Plan} plan
+ */
+export async function measureHalfLoad(stage, plan) {
+  const paced = async (seconds, rate) => {
+    const queue = await stage.newQueue()
+    await stage.purge(queue)
+    const load = { ...PACED, native: stage.native, url: stage.url, queue, rate }
+    return await stage.amqp.worker.call('pace', { ...load, seconds, watch: stage.watch })
+  }
+  const full = []
+  const ceiling = async (seconds) => {
+    const round = await paced(seconds)
+    full.push(round.rate)
+    return round
+  }
+  const gateway = (seconds) => paced(seconds, (full.at(-1) ?? 0) / 2)
+  return { kind: 'rate', ...(await alternate(plan, { ceiling, gateway })) }
+}

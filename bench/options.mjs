@@ -7,8 +7,8 @@ const USAGE = `npm run bench -- [options]
   --only NAMES    rows whose name contains one of these, comma-separated; the names:
                   push-classic, unique-classic, batch-classic, latency-classic, flow-classic,
                   drain-classic, workflows-classic, worker-classic, native-classic,
-                  start-latency-classic, producer-classic, fleet-classic,
-                  schedules-classic, native-alone-classic, ledger-classic,
+                  start-latency-classic, half-load-classic, producer-classic,
+                  fleet-classic, schedules-classic, native-alone-classic, ledger-classic,
                   backlog-classic and the same with quorum
   --quick         2 rounds of 2 seconds, a backlog of 20,000: a check that the rows run
   --patient       wait for a quiet machine before each round, and repeat a disturbed one

@@ -25,7 +25,36 @@ export function summariseProfile(file) {
   function share(time) {
     return `${((100 * time) / (all - idle)).toFixed(1).padStart(6)} %`
   }
-  return [`idle ${((100 * idle) / all).toFixed(0)} %`, '    self    total', ...lines].join('\n')
+  const rooms = [...roomsOf(nodes, own)]
+    .filter(([room, time]) => room !== '(idle)' && time > (all - idle) / 200)
+    .sort((a, b) => b[1] - a[1])
+    .map(([room, time]) => `${share(time)}   ${room}`)
+  const head = `idle ${((100 * idle) / all).toFixed(0)} %`
+  return [head, ...rooms, '    self    total', ...lines].join('\n')
+}
+
+/**
+ * Adds up self time by package or folder of the project: what reads as an answer to "where does the time go?". What is
+ * built into Node belongs to whoever called it, as a statement of SQLite does.
+ */
+function roomsOf(nodes, own) {
+  const byId = new Map(nodes.map((node) => [node.id, node]))
+  const rooms = new Map()
+  const visit = (node, caller) => {
+    const room = roomOf(node.callFrame) ?? caller
+    rooms.set(room, (rooms.get(room) ?? 0) + own.get(node.id))
+    for (const child of node.children ?? []) visit(byId.get(child), room)
+  }
+  visit(nodes[0], '(root)')
+  return rooms
+}
+
+function roomOf({ functionName, url }) {
+  if (!url) return functionName.startsWith('(') ? functionName : undefined
+  const [, installed] = /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url) ?? []
+  if (installed) return installed
+  const [, folder] = /\/dist\/([^/]+\/[^/]+)/.exec(url) ?? []
+  return folder ?? url
 }
 
 /** Adds up self and total time by function. A function that is on the stack twice counts once. */

@@ -11,7 +11,13 @@ import {
   measureWorker,
   measureWorkflows,
 } from './measures.mjs'
-import { measureAlone, measureNative, measureProducer, measureStartLatency } from './native.mjs'
+import {
+  measureAlone,
+  measureHalfLoad,
+  measureNative,
+  measureProducer,
+  measureStartLatency,
+} from './native.mjs'
 import { measureSchedules } from './schedules.mjs'
 
 export const PROFILES = ['classic', 'quorum']
@@ -94,6 +100,14 @@ export const ROWS = PROFILES.flatMap((profile) => [
     profile,
     wanted: 'p50 ≤ 4 ms',
     measure: measureStartLatency,
+  },
+  {
+    name: `half-load-${profile}`,
+    title: `PUSH→native handler, half load, ${profile}`,
+    profile,
+    wanted: 'p99 ≤ 20 ms',
+    sides: { ceiling: 'full load', gateway: 'half of it' },
+    measure: measureHalfLoad,
   },
   {
     name: `producer-${profile}`,

@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { serve } from '../child.mjs'
 import { Meter } from '../meter.mjs'
+import { quantile } from '../statistics.mjs'
 import { complainTo } from './complaints.mjs'
 import { fill } from './fill.mjs'
 import { HttpConnection } from './http-connection.mjs'
 import { completedIn } from './metrics.mjs'
-import { getRequest, JOB_TYPE, pushRequest } from './requests.mjs'
-import { faultLine, sampledWindow } from './window.mjs'
+import { getRequest, JOB_TYPE, numberedPush, pushRequest } from './requests.mjs'
+import { countedWindow, faultLine, sampledWindow } from './window.mjs'
 
 const POLL_MS = 10
 /** No report may take so long, whatever else the machine does. */
@@ -16,7 +17,7 @@ const VERIFY_PIPELINE = 100
 /** The ids of the jobs that were posted last. */
 let posted = []
 
-serve({ post, work, untilCompleted, verify, latency })
+serve({ post, work, untilCompleted, verify, latency, pace })
 
 async function post({ url, queue, count }) {
   posted = []
@@ -123,4 +124,77 @@ async function latency({ native, url, queue, pauseMs, seconds, watch }) {
   producer.close()
   await worker.stop()
   return measured
+}
+
+/** Jobs that are pushed and not yet handled; producers without a pace wait at so many. */
+const MAX_BACKLOG = 1024
+
+/**
+ * PUSH over `connections` connections and a native worker at once. Without `rate` as fast as both can: the rate of
+ * handled jobs. With it so many jobs are due a second, whatever has become of those before, and the times are those
+ * from the moment when a job was due to the first line of its handler.
+ */
+async function pace({ native, url, queue, connections, concurrency, rate, seconds, watch }) {
+  const { fault, fail } = faultLine()
+  const state = { pushed: 0, handled: 0, isOver: false, due: new Map(), samples: [] }
+  const worker = await workerOf(native, { queue, concurrency, fail }, ({ args }) => {
+    state.handled += 1
+    const number = Number(args.at(-1))
+    state.samples.push(performance.now() - state.due.get(number))
+    state.due.delete(number)
+  })
+  await worker.start()
+  const pool = await Promise.all(
+    Array.from({ length: connections }, () => HttpConnection.open(url)),
+  )
+  const interval = rate === undefined ? undefined : (1000 * connections) / rate
+  const finished = Promise.all(
+    pool.map((connection, index) => {
+      const next = numberedPush(url, queue, { first: index * PER_CONNECTION })
+      return pushOn({ connection, next, number: index * PER_CONNECTION, interval, state })
+    }),
+  )
+  finished.catch(fail)
+  const begin = () => {
+    state.samples = []
+  }
+  const measured = await countedWindow({
+    done: () => state.handled,
+    begin,
+    seconds,
+    watch,
+    fault,
+  })
+  const { samples } = state
+  state.isOver = true
+  await finished
+  await Promise.race([untilHandled(state), fault])
+  await untilIdle(worker)
+  for (const connection of pool) connection.close()
+  await worker.stop()
+  return { ...measured, p50: quantile(samples, 0.5), p99: quantile(samples, 0.99) }
+}
+
+const PER_CONNECTION = 1_000_000
+
+/** The due times of the connections are spread over the interval. */
+async function pushOn({ connection, next, number, interval, state }) {
+  let dueAt = performance.now() + Math.random() * (interval ?? 0)
+  for (let each = number + 1; !state.isOver; each++) {
+    if (interval === undefined) {
+      while (state.pushed - state.handled >= MAX_BACKLOG && !state.isOver) await sleep(1)
+      dueAt = performance.now()
+    } else {
+      if (dueAt > performance.now()) await sleep(dueAt - performance.now())
+    }
+    state.due.set(each, dueAt)
+    const { status, body } = await connection.request(next())
+    if (status !== 201) throw new Error(`PUSH answered ${status}: ${body}`)
+    state.pushed += 1
+    dueAt += interval ?? 0
+  }
+}
+
+async function untilHandled(state) {
+  while (state.handled < state.pushed) await sleep(1)
 }
