@@ -136,7 +136,7 @@ const MAX_BACKLOG = 1024
  */
 async function pace({ native, url, queue, connections, concurrency, rate, seconds, watch }) {
   const { fault, fail } = faultLine()
-  const state = { pushed: 0, handled: 0, isOver: false, due: new Map(), samples: [] }
+  const state = new Pace()
   const worker = await workerOf(native, { queue, concurrency, fail }, ({ args }) => {
     state.handled += 1
     const number = Number(args.at(-1))
@@ -175,6 +175,16 @@ async function pace({ native, url, queue, connections, concurrency, rate, second
   return { ...measured, p50: quantile(samples, 0.5), p99: quantile(samples, 0.99) }
 }
 
+class Pace {
+  pushed = 0
+  handled = 0
+  isOver = false
+  /** When each job was due, by its number, until it is handled. */
+  due = new Map()
+  /** @type {number[]} */
+  samples = []
+}
+
 const PER_CONNECTION = 1_000_000
 
 /** The due times of the connections are spread over the interval. */
@@ -184,9 +194,7 @@ async function pushOn({ connection, next, number, interval, state }) {
     if (interval === undefined) {
       while (state.pushed - state.handled >= MAX_BACKLOG && !state.isOver) await sleep(1)
       dueAt = performance.now()
-    } else {
-      if (dueAt > performance.now()) await sleep(dueAt - performance.now())
-    }
+    } else if (dueAt > performance.now()) await sleep(dueAt - performance.now())
     state.due.set(each, dueAt)
     const { status, body } = await connection.request(next())
     if (status !== 201) throw new Error(`PUSH answered ${status}: ${body}`)
