@@ -11,9 +11,12 @@ import { soakTable } from './soak-table.mjs'
 /** `npm test` leaves the disk out where it can, and /tmp may be in memory too, as on Debian 13. */
 const ON_DISK = '/var/tmp'
 
+/** The crashes, and the random requests, of which `npm test` plays fewer. */
+const FILES = ['test/crash/crash.test.ts', 'test/properties/hostile', 'test/properties/life']
+
 const USAGE = `npm run soak -- [options]
 
-  --rounds N   how often each scenario of test/crash/crash.test.ts is played (default 50)
+  --rounds N   how often each scenario is played (default 50)
   --seed N     seed of the first round; each later round adds 1 (default: random)
   --only TEXT  scenarios whose name matches this pattern`
 
@@ -61,14 +64,15 @@ async function soak(rounds, firstSeed, only) {
 }
 
 /**
- * The exit code of one run of the crash tests.
+ * The exit code of one run.
  * @param {Record<string, string>} variables
  * @param {string | undefined} only
  * @param {AbortSignal} interrupted
  * @returns {Promise<number>}
  */
 function playRound(variables, only, interrupted) {
-  const args = ['--project', 'crash', 'test/crash/crash.test.ts', ...(only ? ['-t', only] : [])]
+  const projects = ['--project', 'crash', '--project', 'services']
+  const args = [...projects, ...FILES, ...(only ? ['-t', only] : [])]
   const child = spawn(process.execPath, [inRoot('scripts', 'test.mjs'), ...args], {
     cwd: inRoot(),
     env: { TMPDIR: ON_DISK, ...process.env, ...variables },

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, test } from 'vitest'
 import { startPrivateNode } from '../support/broker/rabbit.ts'
+import { IS_SOAK, ROUND } from '../support/soak.ts'
 import {
   brokerAway,
   brokerDownAtStart,
@@ -27,13 +28,6 @@ import {
 import { brokerKilledWithSchedules, gatewayKilledWithSchedules } from './schedule-scenarios.ts'
 import type { Stage } from './stage.ts'
 
-/**
- * `npm run soak` sets `OJS_CRASH_ROUND=n`: round n has a seed of its own, uses the other type of queue
- * every second time, and has more and longer outages.
- */
-const round = Number(process.env['OJS_CRASH_ROUND'] ?? 0)
-const isSoak = process.env['OJS_CRASH_ROUND'] !== undefined
-
 type Profile = Stage['profile']
 type Scenario = [string, Profile, (stage: Stage) => Promise<void>]
 const OTHER = { classic: 'quorum', quorum: 'classic' } as const
@@ -52,22 +46,25 @@ const SCENARIOS: Scenario[] = [
   ],
   ['gateway killed while leases are held', 'quorum', gatewayKilledWithLeases],
   ['gateway killed between retry publish and ack', 'classic', gatewayKilledInRetry],
-  ['gateway killed while retry queues expire', 'quorum', gatewayKilledWhileRetryQueuesExpire],
   ['gateway killed in a batch, batch refused', 'classic', gatewayKilledInBatch],
   ['leases run out after a restart', 'classic', leasesRunOutAfterRestart],
   ['network stalled, publishes arrive after their refusal', 'classic', networkStalled],
   ['queue deleted with jobs in it', 'classic', queueDeleted],
-  ['queue deleted with jobs in it', 'quorum', queueDeleted],
   ['gateway killed while schedules are due', 'quorum', gatewayKilledWithSchedules],
-  ['broker killed while schedules are due', 'classic', brokerKilledWithSchedules],
-  ['connections closed by an operator, 20 times', 'classic', connectionsClosed],
   ['broker killed while retry queues expire', 'classic', brokerKilledWhileRetryQueuesExpire],
-  ['broker down at start, retry queues of 15.3', 'classic', brokerDownWithClassicRetryQueues],
   ['broker away for 8 s', 'quorum', (stage) => brokerAway(stage, 8_000)],
 ]
 
-/** Too slow for `npm test`: these restart the broker, and wait for it. */
+/**
+ * Left to `npm run soak`, whose rounds have a seed each, the other type of queue every second time, and more and longer
+ * outages: variants of those above, and what restarts the broker and waits for it.
+ */
 const SOAK_ONLY: Scenario[] = [
+  ['gateway killed while retry queues expire', 'quorum', gatewayKilledWhileRetryQueuesExpire],
+  ['queue deleted with jobs in it', 'quorum', queueDeleted],
+  ['broker killed while schedules are due', 'classic', brokerKilledWithSchedules],
+  ['connections closed by an operator, 20 times', 'classic', connectionsClosed],
+  ['broker down at start, retry queues of 15.3', 'classic', brokerDownWithClassicRetryQueues],
   ['broker killed and restarted', 'classic', brokerKilled],
   ['broker killed and restarted', 'quorum', brokerKilled],
   ['broker killed while retry queues expire', 'quorum', brokerKilledWhileRetryQueuesExpire],
@@ -83,9 +80,9 @@ const advanced = readFileSync(new URL('../../topology/advanced.config', import.m
 const node = await startPrivateNode({ advanced })
 afterAll(() => node.stop())
 
-for (const [i, scenario] of [...SCENARIOS, ...(isSoak ? SOAK_ONLY : [])].entries()) {
+for (const [i, scenario] of [...SCENARIOS, ...(IS_SOAK ? SOAK_ONLY : [])].entries()) {
   const [name, usual, play] = scenario
-  const profile = round % 2 === 0 ? usual : OTHER[usual]
+  const profile = ROUND % 2 === 0 ? usual : OTHER[usual]
   const title = `${name} (${profile}, OJS_CRASH_SEED=${SEED})`
   // Each scenario strikes at moments of its own.
   const random = new Random(SEED * (SCENARIOS.length + SOAK_ONLY.length) + i)

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { APPENDIX_A } from '../http/endpoints.ts'
 import { type RawAnswer, RawClient, request } from '../http/raw-client.ts'
 import { fetchOne, gatewayForAll } from '../operations/harness.ts'
+import { amount } from '../support/soak.ts'
 import type { BODIES } from './hostile-bodies.ts'
 import { type Input, inputsFor } from './hostile-inputs.ts'
 
@@ -10,7 +11,7 @@ const { gateway } = gatewayForAll({ OJS_MAX_QUEUES: '20', OJS_QUEUES: 'default,a
 const SOCKETS = 6
 /** Requests in flight on one socket. */
 const WINDOW = 8
-const INPUTS = 20_000
+const INPUTS = amount(7_000, 20_000)
 /** Twice as long as a path can be, and shorter than most of the bodies. */
 const MAX_ERROR_BYTES = 40_000
 const seed = Number(process.env['OJS_TEST_SEED'] ?? Date.now() % 2 ** 31)
