@@ -287,8 +287,8 @@ const FLOORS: Readonly<Record<string, { order: readonly string[]; shared: RegExp
     shared: /^job\/[\w-]+\.ts$/,
   },
   'ledger/postgres/': {
-    order: ['group', 'writes'],
-    shared: /^ledger\/postgres\/(connection|slot|not-yet)\.ts$/,
+    order: ['group', 'writes', 'parts'],
+    shared: /^ledger\/postgres\/(connection|slot|not-yet|reader)\.ts$/,
   },
   'ledger/sqlite/': {
     order: ['sql', 'commit', 'state', 'search', 'concurrency', 'writes', 'keyed', 'bulk'],

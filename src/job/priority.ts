@@ -6,10 +6,7 @@ import type { JobRow } from './job.ts'
 /** Why a job keeps its priority: it is unknown, in another state, or its only message is with a native worker. */
 export type PriorityRefusal = 'not_found' | 'state' | 'with_native'
 
-type Waiting = Pick<
-  JobRow,
-  'state' | 'holder' | 'messageOut' | 'outbox' | 'retryQueueMs' | 'envelope' | 'priority'
->
+type Waiting = Pick<JobRow, 'state' | 'holder' | 'messageOut' | 'outbox' | 'retryQueueMs'>
 
 /** The states in which a job has a priority that still matters (OJS priority; `pending` is an addition). */
 export const PRIORITIZED = ['available', 'scheduled', 'pending'] as const

@@ -6,7 +6,6 @@ import { retryQueueKey } from '../../job/retry/backoff.ts'
 import type { Stale } from '../../job/stale.ts'
 import { returned } from '../../job/transitions/end.ts'
 import type { Logger } from '../../logger.ts'
-import type { Acted } from '../bulk.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
 import type { Known, RetryQueue } from '../known.ts'
 import type {
@@ -30,6 +29,7 @@ import type {
 import type {
   DueTerms,
   Ledger,
+  Prioritized,
   PruneCutoffs,
   Purged,
   PurgeTerms,
@@ -46,24 +46,27 @@ import type {
 } from '../native.ts'
 import type { LostQueues, UnwrittenQueues } from '../queues.ts'
 import type { Reads } from '../reads.ts'
-import { actOnAll, actOnSome } from '../writes/acting.ts'
 import type { Draft } from './group/draft.ts'
 import { Groups } from './group/groups.ts'
 import type { Memory } from './group/memory.ts'
+import { CHECKPOINTS, RESULT_ENDS } from './group/notes.ts'
+import { type SideTable, type SideWant, wanted } from './group/side.ts'
 import { notYet, partNotYet } from './not-yet.ts'
+import { bulkLedger } from './parts/bulk.ts'
+import { checkpointLedger, historyLedger, progressLedger } from './parts/notes.ts'
 import type { Reader } from './reader.ts'
 import type { Slot } from './slot.ts'
 import { knownOf, readsOf } from './views.ts'
-import { actOn, purgeOne } from './writes/act.ts'
+import { purgeOne } from './writes/act.ts'
 import { claimedMessage } from './writes/claim.ts'
 import { Confirms } from './writes/confirms.ts'
 import { endOverdue, expireDue, promoteDue, sendAhead } from './writes/due.ts'
 import { cancelAny, cancelJob, discardDead } from './writes/end.ts'
 import {
   activate,
-  enqueue,
   enqueueAll,
   enqueueNative,
+  enqueueOne,
   withdraw,
   withdrawAll,
 } from './writes/insert.ts'
@@ -72,6 +75,8 @@ import { rearmQueue, rearmRetryQueue } from './writes/lost.ts'
 import { claimNative } from './writes/native-claims.ts'
 import { beatJob } from './writes/native-heartbeats.ts'
 import { applyReports } from './writes/native-reports.ts'
+import { prioritizeJob } from './writes/priority.ts'
+import { hasEnding, pruneResults } from './writes/results.ts'
 import { pruneBatch, pruneDeadLetters } from './writes/retention.ts'
 import { boundEnds, boundWaits, extendLeases } from './writes/times.ts'
 
@@ -100,9 +105,9 @@ export class PostgresLedger implements Ledger {
   readonly lostMessages: Ledger['lostMessages'] = partNotYet('lost messages')
   readonly workflows: Ledger['workflows'] = partNotYet('workflows')
   readonly idempotency: Ledger['idempotency'] = partNotYet('idempotency keys')
-  readonly history: Ledger['history'] = partNotYet('history')
-  readonly progress: Ledger['progress'] = partNotYet('progress')
-  readonly checkpoints: Ledger['checkpoints'] = partNotYet('checkpoints')
+  readonly history: Ledger['history']
+  readonly progress: Ledger['progress']
+  readonly checkpoints: Ledger['checkpoints']
   readonly bulk: Ledger['bulk']
   readonly concurrency: Ledger['concurrency'] = partNotYet('concurrency keys')
   readonly lost: LostQueues
@@ -122,9 +127,10 @@ export class PostgresLedger implements Ledger {
     this.#confirms = new Confirms(this.#groups, memory)
     this.known = knownOf(memory, () => this.#groups.fault())
     this.read = readsOf(schema, reader, memory)
-    this.bulk = partNotYet<Ledger['bulk']>('bulk operations', {
-      act: (...act) => this.#act(...act),
-    })
+    this.history = historyLedger(this.#groups)
+    this.progress = progressLedger(this.#groups)
+    this.checkpoints = checkpointLedger(this.#groups)
+    this.bulk = bulkLedger(this.#groups, schema)
     this.lost = { mark: (queue, now) => this.#markLost(queue, now) }
     this.unwritten = {
       mark: (queue) => this.#markUnwritten(queue, true),
@@ -134,8 +140,9 @@ export class PostgresLedger implements Ledger {
 
   async insert(job: NewJob, now: number, terms: EnqueueTerms = {}): Promise<Inserted> {
     refuseUnknown(terms)
-    const { cause } = terms
-    return await this.#of([job.id], (draft) => enqueue(draft, job, now, cause))
+    const { retryOf } = terms
+    const ids = retryOf === undefined ? [job.id] : [job.id, retryOf]
+    return await this.#of(ids, (draft) => enqueueOne(draft, job, now, terms))
   }
 
   async insertAll(
@@ -187,9 +194,12 @@ export class PostgresLedger implements Ledger {
   }
 
   claim(jobMessages: readonly ClaimedMessage[], terms: ClaimTerms): Promise<ClaimResult[]> {
-    return this.#of(idsOf(jobMessages), (draft) =>
-      jobMessages.map((jobMessage) => claimedMessage(draft, jobMessage, terms)),
-    )
+    const ids = idsOf(jobMessages)
+    return this.#groups.write({
+      wants: { ids, sides: this.#sides(CHECKPOINTS, ids) },
+      run: (draft) => jobMessages.map((jobMessage) => claimedMessage(draft, jobMessage, terms)),
+      weight: ids.length,
+    })
   }
 
   release(id: string, fence: ReleaseFence): Promise<EndedLease | Stale> {
@@ -319,20 +329,33 @@ export class PostgresLedger implements Ledger {
   }
 
   claimNative(...[question, terms]: Parameters<Ledger['claimNative']>): Promise<NativeAnswer> {
-    return this.#of([question.id], (draft) => claimNative(draft, question, terms))
+    const ids = [question.id]
+    return this.#groups.write({
+      wants: { ids, sides: this.#sides(CHECKPOINTS, ids) },
+      run: (draft) => claimNative(draft, question, terms),
+    })
   }
 
-  prioritize(): never {
-    throw notYet('changes of priority')
+  prioritize(...[id, priority, terms]: Parameters<Ledger['prioritize']>): Promise<Prioritized> {
+    return this.#of([id], (draft) => prioritizeJob(draft, id, priority, terms))
   }
 
-  pruneResults(): never {
-    throw notYet('results that are kept for a time')
+  async pruneResults(now: number, limit: number): Promise<number> {
+    // Look first: this runs every few seconds, and mostly there are none.
+    if (!this.#memory.usedSides.has(RESULT_ENDS.name)) return 0
+    const found = await this.#reader.rows(hasEnding(this.#schema), [now])
+    if (found.length === 0) return 0
+    return await this.#alone(limit, (draft) => pruneResults(draft, this.#schema, now, limit))
   }
 
   /** A write of these rows, which sees their texts. */
   #of<T>(ids: readonly string[], run: (draft: Draft) => T): Promise<T> {
     return this.#groups.write({ wants: { ids }, run, weight: ids.length })
+  }
+
+  /** None of a table that has no rows: nobody looks for one. */
+  #sides<T extends object>(table: SideTable<T>, keys: readonly string[]): SideWant[] {
+    return this.#memory.usedSides.has(table.name) ? [wanted(table, keys)] : []
   }
 
   /** A write of these rows, which does not. */
@@ -347,13 +370,6 @@ export class PostgresLedger implements Ledger {
   #store(text: string, values: readonly unknown[], effect?: () => void): Promise<void> {
     const run = (draft: Draft) => draft.changes.store({ text, values }, effect)
     return this.#groups.write({ wants: {}, run })
-  }
-
-  #act(...[ids, steering, terms]: Parameters<Ledger['bulk']['act']>): Promise<Acted[]> {
-    return this.#of(ids, (draft) => {
-      const act = (id: string) => actOn(draft, id, steering, terms)
-      return terms.isAtomic ? actOnAll(ids, act) : actOnSome(ids, terms, act)
-    })
   }
 
   #markLost(queue: string, now: number): Promise<void> {
@@ -381,7 +397,6 @@ function idsOf(rows: readonly { id: string }[]): string[] {
 }
 
 /** Better no answer than one that forgets what was asked. */
-function refuseUnknown({ request, retryOf }: EnqueueTerms): void {
+function refuseUnknown({ request }: EnqueueTerms): void {
   if (request) throw notYet('idempotency keys')
-  if (retryOf !== undefined) throw notYet('retries of dead letters with changes')
 }

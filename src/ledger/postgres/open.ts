@@ -5,6 +5,8 @@ import type { Logger } from '../../logger.ts'
 import type { PostgresAddress } from './address.ts'
 import { type Connection, connectWritable, type Row } from './connection.ts'
 import { type Counted, Memory } from './group/memory.ts'
+import { CHECKPOINTS, PROGRESS, RESULT_ENDS } from './group/notes.ts'
+import { OPERATIONS } from './group/operations.ts'
 import { PostgresLedger } from './ledger.ts'
 import { migrate } from './migrations.ts'
 import { Reader } from './reader.ts'
@@ -21,6 +23,8 @@ export interface PostgresLedgerOptions {
 const TIMEOUTS = { connectMs: 5_000, answerMs: 30_000 }
 /** One gateway writes, through one connection. */
 const SLOT = 1
+/** Side tables: where one is empty, nobody looks for its rows. */
+const SIDES = [CHECKPOINTS, PROGRESS, RESULT_ENDS, OPERATIONS]
 /** How many nonces each start of a gateway has. */
 const NONCES = 2 ** 32
 
@@ -68,6 +72,9 @@ async function remembered(schema: string, reader: Reader, owner: string): Promis
     tombstones: await all(`count(*) AS count FROM ${schema}.tombstones`),
     unwritten: await all(`name FROM ${schema}.unwritten_queues`),
   })
+  for (const { name } of SIDES) {
+    if ((await all(`1 FROM ${schema}.${name} LIMIT 1`)).length > 0) memory.usedSides.add(name)
+  }
   return memory
 }
 

@@ -6,7 +6,10 @@ import type { CancelledMessage } from '../native.ts'
 import type { Reads } from '../reads.ts'
 import { jobsOf, ROW, TEXTS, toStanding } from './group/columns.ts'
 import { type Counts, type Memory, noCounts } from './group/memory.ts'
-import { notYet, partNotYet } from './not-yet.ts'
+import { partNotYet } from './not-yet.ts'
+import { bulkReads } from './parts/bulk.ts'
+import { statsOfDead } from './parts/dead-letters.ts'
+import { noteReads } from './parts/notes.ts'
 import type { Reader } from './reader.ts'
 
 /** What only this process writes, is of this moment. */
@@ -89,15 +92,13 @@ export function readsOf(schema: string, reader: Reader, memory: Memory): Reads {
     idempotency: partNotYet('idempotency keys'),
     lostMessages: partNotYet('lost messages'),
     epochs: partNotYet('epochs'),
-    history: partNotYet('history'),
+    ...noteReads(schema, reader, memory),
+    bulk: bulkReads(schema, reader),
     traffic: partNotYet('traffic'),
     audit: partNotYet('audit records'),
     search: partNotYet('search'),
-    bulk: partNotYet('bulk operations'),
-    progress: partNotYet('progress'),
-    checkpoints: partNotYet('checkpoints'),
     concurrency: partNotYet('concurrency keys'),
-    deadLetterStats: () => Promise.reject(notYet('statistics of dead letters')),
+    deadLetterStats: (queues) => statsOfDead(schema, reader, memory, queues),
   }
 }
 

@@ -15,6 +15,9 @@ const KEPT = [
   'retentionContract',
   'reportContract',
   'releaseContract',
+  'historyContract',
+  'progressContract',
+  'resultContract',
 ]
 
 const all = [...RULES, ...PROPERTIES]

@@ -1,13 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { historyLine } from '../../../src/job/history/changes.ts'
+import { historyLine, PRIORITY_CHANGED } from '../../../src/job/history/changes.ts'
 import { isTerminal, JOB_STATES, type JobRow } from '../../../src/job/job.ts'
 import { isHeld } from '../../../src/job/lease-fence.ts'
+import { priorityRefusal } from '../../../src/job/priority.ts'
 import { canBecome } from '../../../src/job/states.ts'
 import * as due from '../../../src/job/transitions/due.ts'
 import * as end from '../../../src/job/transitions/end.ts'
 import * as lease from '../../../src/job/transitions/lease.ts'
 import * as native from '../../../src/job/transitions/native.ts'
+import * as priority from '../../../src/job/transitions/priority.ts'
 import { type Change, type KeptRow, recorded } from '../../../src/job/transitions/row.ts'
 import type { FailureChange } from '../../../src/ledger/leases.ts'
 import type { SqliteLedger } from '../../../src/ledger/sqlite/ledger.ts'
@@ -135,6 +137,22 @@ const PAIRS: readonly Pair[] = [
     change: (row, nonce) => {
       const lines = { available: line('available', 0), scheduled: line('scheduled', 0) }
       return due.activated(row, { now: NOW, wall: NOW, nonce }, lines)
+    },
+  },
+  {
+    name: 'prioritize',
+    write: (ledger, id) => ledger.prioritize(id, 7, { now: NOW, cause: {}, mayReplace: true }),
+    change: (row, nonce) => {
+      if (row.state === 'withdrawn' || priorityRefusal(row) !== null) return null
+      const why = line(row.state, row.attempt, PRIORITY_CHANGED)
+      // What becomes of the envelope is the same function in both.
+      const { envelope: _, ...change } = priority.prioritized(
+        row,
+        { priority: 7, envelope: '' },
+        nonce,
+        why,
+      )
+      return change
     },
   },
   ...[null, 5].map((leaseMs) => ({

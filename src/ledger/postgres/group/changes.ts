@@ -4,6 +4,7 @@ import type { KeptRow, Texts } from '../../../job/transitions/row.ts'
 import type { QueueRecord, RetryQueue } from '../../known.ts'
 import type { Statement } from '../connection.ts'
 import type { Counted, Tombstone } from './memory.ts'
+import type { AnySide } from './side.ts'
 
 export class Changes {
   /** Null: deleted. */
@@ -16,6 +17,8 @@ export class Changes {
   readonly retryQueues = new Map<string, RetryQueue>()
   /** Null: removed. */
   readonly tombstones = new Map<string, Tombstone | null>()
+  /** Rows of other tables, by their keys; null: deleted. */
+  readonly sides = new Map<AnySide, Map<string, object | null>>()
   /** Marks of queues with stale copies; null: they are swept. */
   readonly stale = new Map<string, number | null>()
   /** Whatever else is to be stored, and what follows from its commit. */
@@ -60,6 +63,12 @@ export class Changes {
 
   markStale(queue: string, mark: number | null): void {
     this.#set(this.stale, queue, mark)
+  }
+
+  putSide(table: AnySide, key: string, row: object | null): void {
+    const rows = this.sides.get(table) ?? new Map<string, object | null>()
+    this.sides.set(table, rows)
+    this.#set(rows, key, row)
   }
 
   /** Stores something that no later write of the group reads. */

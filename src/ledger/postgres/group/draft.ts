@@ -2,12 +2,15 @@
 import { isWaitingWithNative } from '../../../job/arrival.ts'
 import { isHeldByKey } from '../../../job/concurrency.ts'
 import { isErased, type JobRow } from '../../../job/job.ts'
+import { keepsCheckpoint } from '../../../job/progress.ts'
 import type { Stale } from '../../../job/stale.ts'
 import type { Change, KeptRow, Texts } from '../../../job/transitions/row.ts'
 import type { Row, Statement } from '../connection.ts'
 import { Changes } from './changes.ts'
 import { toJobRow, toStanding } from './columns.ts'
 import type { Counted, Memory, Tombstone } from './memory.ts'
+import { CHECKPOINTS, PROGRESS } from './notes.ts'
+import type { AnySide, SideRows, SideTable, SideWant } from './side.ts'
 
 /** What has been read so far in the transaction. Null: there is no such row. */
 export interface Loaded {
@@ -16,6 +19,7 @@ export interface Loaded {
   /** The ids of the rows that owed these. */
   readonly nonces: ReadonlyMap<number, string | null>
   readonly tombstones: ReadonlyMap<string, Tombstone | null>
+  readonly sides: SideRows
   /** Of other statements, by `keyOf`. */
   readonly answers: ReadonlyMap<string, readonly Row[]>
 }
@@ -28,6 +32,7 @@ export interface Wants {
   short?: readonly string[]
   nonces?: readonly number[]
   tombstones?: readonly string[]
+  sides?: readonly SideWant[]
   asked?: readonly Statement[]
 }
 
@@ -137,6 +142,27 @@ export class Draft {
     return true
   }
 
+  /** The row of a side table as it is now. Null: there is none. */
+  side<T extends object>(table: SideTable<T>, key: string): T | null {
+    const any = table as unknown as AnySide
+    const changed = this.changes.sides.get(any)
+    if (changed === undefined && !this.memory.usedSides.has(any.name)) return null
+    const own = changed?.get(key)
+    const row = own === undefined ? this.#loaded.sides.get(any)?.get(key) : own
+    if (row === undefined) throw new Missing({ sides: [{ table: any, keys: [key] }] })
+    return row as T | null
+  }
+
+  /** Null: deletes it, whether it is there or not. */
+  putSide<T extends object>(table: SideTable<T>, key: string, row: T | null): void {
+    const any = table as unknown as AnySide
+    const { usedSides } = this.memory
+    const isUsed = usedSides.has(any.name)
+    if (row === null && !isUsed && !this.changes.sides.has(any)) return
+    this.changes.putSide(any, key, row)
+    if (!isUsed) this.changes.store(null, () => usedSides.add(any.name))
+  }
+
   /** What a SELECT found before the group: for writes that are a group of their own. */
   ask(statement: Statement): readonly Row[] {
     const answer = this.#loaded.answers.get(keyOf(statement))
@@ -162,12 +188,15 @@ export class Draft {
     this.changes.put(row.id, after, texts && this.#changed(row.id, texts))
     this.#count(row, -1)
     this.#count(after, 1)
+    if (after.endedAt !== null) this.#forgetNotes(after)
     return after
   }
 
   remove(row: KeptRow): void {
     this.changes.put(row.id, null, null)
     this.#count(row, -1)
+    this.putSide(CHECKPOINTS, row.id, null)
+    this.putSide(PROGRESS, row.id, null)
   }
 
   /** No effect when it is known. */
@@ -189,6 +218,13 @@ export class Draft {
 
   isNew(id: string): boolean {
     return !this.#loaded.rows.get(id)
+  }
+
+  /** Of a job that has ended. */
+  #forgetNotes(row: KeptRow): void {
+    const isGone = isErased(row.state)
+    if (isGone || !keepsCheckpoint(row)) this.putSide(CHECKPOINTS, row.id, null)
+    if (isGone) this.putSide(PROGRESS, row.id, null)
   }
 
   #hasNoTombstones(): boolean {

@@ -51,6 +51,8 @@ export class Memory {
   /** How many there are; mostly 0, and then nobody looks for one. */
   tombstones = 0
   lastMark = 0
+  /** Names of the side tables that may have rows: nobody looks into another. */
+  readonly usedSides = new Set<string>()
 
   constructor(firstNonce: number) {
     this.firstNonce = firstNonce

@@ -4,12 +4,14 @@ import type { Answer, Statement } from '../connection.ts'
 import * as columns from './columns.ts'
 import { type Draft, keyOf, type Loaded, type Wants } from './draft.ts'
 import type { Tombstone } from './memory.ts'
+import { readSide, sidesTogether, storeSide, withSides } from './side.ts'
 
 export const NOTHING: Loaded = {
   rows: new Map(),
   texts: new Map(),
   nonces: new Map(),
   tombstones: new Map(),
+  sides: new Map(),
   answers: new Map(),
 }
 
@@ -21,6 +23,7 @@ export function together(all: readonly Wants[]): Required<Wants> {
     short: [...new Set(all.flatMap(({ short = [] }) => short))],
     nonces: [...new Set(all.flatMap(({ nonces = [] }) => nonces))],
     tombstones: [...new Set(all.flatMap(({ tombstones = [] }) => tombstones))],
+    sides: sidesTogether(all.flatMap(({ sides = [] }) => sides)),
     asked: [...new Map(asked.map((one) => [keyOf(one), one])).values()],
   }
 }
@@ -34,6 +37,7 @@ export function toLoad(schema: string, wants: Required<Wants>, { rows }: Loaded)
     ...(isLocking ? [columns.lockRows(schema, ids, wants.nonces)] : []),
     ...(wants.ids.length > 0 ? [columns.readTexts(schema, wants.ids)] : []),
     ...(wants.tombstones.length > 0 ? [readTombstones(schema, wants.tombstones)] : []),
+    ...wants.sides.map((want) => readSide(schema, want)),
   ]
 }
 
@@ -59,6 +63,11 @@ export function withLoaded(
       ...graves.map(({ id, ...tombstone }) => [id, tombstone as Tombstone] as const),
       ...before.tombstones,
     ]),
+    sides: withSides(
+      before.sides,
+      wants.sides,
+      left.map(({ rows }) => rows),
+    ),
     answers: new Map([...before.answers, ...asked]),
   }
 }
@@ -90,6 +99,7 @@ export function toStore(schema: string, slot: number, draft: Draft): Statement[]
     ...storeRetryQueues(schema, draft),
     ...storeStale(schema, draft),
     ...storeTombstones(schema, draft),
+    ...[...draft.changes.sides].flatMap(([table, rows]) => storeSide(schema, table, rows)),
     ...draft.changes.others.flatMap(({ statement }) => statement ?? []),
   ]
 }

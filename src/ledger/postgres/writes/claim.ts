@@ -11,6 +11,7 @@ import type { ClaimedMessage, ClaimResult, ClaimTerms } from '../../leases.ts'
 import type { Draft } from '../group/draft.ts'
 import { adoptJob } from './adopt.ts'
 import { discardJob, expireJob } from './end.ts'
+import { resumed } from './notes.ts'
 import { leaveUnowned, startAttempt } from './start.ts'
 
 /** Decides one job message of a FETCH. */
@@ -40,7 +41,7 @@ function claimNext(
   const { attempt } = message
   const line = historyLine(terms.now, 'active', attempt, terms.workerId, terms.cause)
   const start = { ...leased(row, 'gateway', terms), attempt, history: recorded(row, line) }
-  return { verdict: 'claimed', job: draft.job(draft.change(row, start)) }
+  return { verdict: 'claimed', job: resumed(draft, draft.job(draft.change(row, start))) }
 }
 
 function applyArrival(
@@ -56,7 +57,8 @@ function applyArrival(
     case 'claim': {
       const reported = reportedBy(message)
       const job = draft.job(startAttempt(draft, row, arrival, 'gateway', terms, reported))
-      return { verdict: 'claimed', job, ...(arrival.promote && { promoted: true }) }
+      const resuming = resumed(draft, job)
+      return { verdict: 'claimed', job: resuming, ...(arrival.promote && { promoted: true }) }
     }
     case 'exhaust':
       return exhaust(draft, message, terms, row, arrival)

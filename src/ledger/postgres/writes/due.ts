@@ -7,32 +7,12 @@ import type { DecideFailure, Expired, FailedLease, OverdueTerms, Undecided } fro
 import type { DueTerms } from '../../ledger.ts'
 import { type Draft, Missing } from '../group/draft.ts'
 import type { MovedDebt } from '../group/memory.ts'
+import { firstPage, SIZE } from '../group/sizes.ts'
 import { expireJob, isMessageOwed } from './end.ts'
 import { failRow } from './leases.ts'
 
-/** The most text of one page, in bytes: a page is in memory as a whole. */
-const MAX_BYTES = 16 * 1024 * 1024
 /** More than the publisher has in flight. A forgotten debt costs a second job message at most. */
 const MAX_DEBTS = 20_000
-
-const SIZE = `octet_length(b.envelope) + coalesce(octet_length(b.errors), 0)
-  + coalesce(octet_length(b.result), 0)`
-
-interface Found {
-  id: string
-  bytes: number
-}
-
-/** As many as are in memory at once, at least one. */
-function page(found: readonly Found[]): string[] {
-  let bytes = 0
-  const kept = found.filter((one, i) => {
-    const isFirst = i === 0 || bytes < MAX_BYTES
-    bytes += one.bytes
-    return isFirst
-  })
-  return kept.map(({ id }) => id)
-}
 
 interface Times {
   now: number
@@ -51,7 +31,7 @@ export function promoteDue(draft: Draft, schema: string, times: Times, limit: nu
     FROM (${due('retryable')} UNION ALL ${due('scheduled')}) d JOIN ${schema}.job_bodies b USING (id)
     ORDER BY CASE d.state WHEN 'retryable' THEN $1 ELSE $2 END - d.due_at DESC LIMIT $3`
   const found = draft.ask({ text, values: [times.now, times.wall, limit] })
-  const ids = page(found as unknown as Found[])
+  const ids = firstPage(found)
   const rows = draft.rows(ids).filter((row) => isDue(row, times))
   draft.jobs(rows)
   return rows.map((row) => promoteOne(draft, row, times.now))
@@ -105,7 +85,7 @@ export function expireDue(draft: Draft, schema: string, terms: DueTerms): Expire
     JOIN ${schema}.job_bodies b USING (id) ORDER BY e.expires_at`
   const found = draft.ask({ text, values: [terms.wall, terms.limit] })
   const rows = draft
-    .rows(page(found as unknown as Found[]))
+    .rows(firstPage(found))
     .filter(({ state }) => state !== 'active' && !isTerminal(state))
   draft.jobs(rows)
   return rows.map((row) => {
@@ -130,7 +110,7 @@ export function endOverdue(
         AND (j.holder IS DISTINCT FROM 'native' ${native}) ORDER BY ${end} LIMIT $2) e
     JOIN ${schema}.job_bodies b USING (id) ORDER BY e.ends`
   const found = draft.ask({ text, values: [now, limit] })
-  const rows = draft.rows(page(found as unknown as Found[]))
+  const rows = draft.rows(firstPage(found))
   const over = rows.filter((row) => row.state === 'active' && isOver(row, now))
   draft.jobs(over)
   const ended: (FailedLease | Undecided)[] = []

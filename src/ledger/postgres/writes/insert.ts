@@ -24,7 +24,6 @@ interface FirstLife {
 export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow | null {
   if (job.unique !== null) throw notYet('unique jobs')
   if (job.carry?.concurrency !== undefined) throw notYet('concurrency keys')
-  if (job.carry?.resultTtlMs !== undefined) throw notYet('results that are kept for a time')
   const before = draft.row(job.id)
   if (before !== null && !isErased(before.state)) return null
   // Workers drop generation 0 of an id that was cancelled before its job was known; this is another job.
@@ -44,13 +43,32 @@ export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow |
   return row
 }
 
-/** PUSH of one job, without regard to a `unique` policy. */
+/** Stores one job, without regard to a `unique` policy. */
 export function enqueue(draft: Draft, job: NewJob, now: number, cause: Cause = {}): Enqueued {
   const outbox = job.start.state === 'available' ? draft.nextNonce() : null
   const life = { now, enqueuedAt: now, generation: 0, attempt: 0, outbox, cause }
   const row = insertJob(draft, job, life)
   if (row === null) return { outcome: 'duplicate' }
   return { outcome: 'inserted', generation: row.generation, outbox, enqueuedAt: now }
+}
+
+/** PUSH of one job. */
+export function enqueueOne(
+  draft: Draft,
+  job: NewJob,
+  now: number,
+  { cause, retryOf }: EnqueueTerms,
+): Enqueued {
+  const enqueued = enqueue(draft, job, now, cause)
+  if (retryOf !== undefined && enqueued.outcome === 'inserted') linkRetry(draft, retryOf, job.id)
+  return enqueued
+}
+
+/** Notes on a dead letter as which job it was retried. */
+function linkRetry(draft: Draft, id: string, retriedAs: string): void {
+  const row = draft.row(id)
+  if (row === null || isErased(row.state)) return
+  draft.change(row, { carry: { ...draft.job(row).carry, retriedAs } })
 }
 
 /** Stores a scheduled job that was published natively, unless its id was cancelled before it came. */

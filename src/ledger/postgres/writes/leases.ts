@@ -19,17 +19,7 @@ import type {
   Undecided,
 } from '../../leases.ts'
 import type { Draft } from '../group/draft.ts'
-
-/** Changes the row if its fence matches. */
-function fenced(
-  draft: Draft,
-  id: string,
-  changeOf: (row: KeptRow) => Change | null,
-): JobRow | Stale {
-  const row = draft.row(id)
-  const change = row && changeOf(row)
-  return row && change ? draft.job(draft.change(row, change)) : draft.stale(id)
-}
+import { completedJob } from './results.ts'
 
 export function release(draft: Draft, id: string, fence: ReleaseFence): EndedLease | Stale {
   const row = draft.row(id)
@@ -49,7 +39,9 @@ export function complete(
 ): JobRow | Stale {
   const { now, cause } = completion
   const line = historyLine(now, 'completed', fence.attempt ?? null, null, cause)
-  return fenced(draft, id, (row) => lease.completed(row, fence, completion, line))
+  const row = draft.row(id)
+  const change = row && lease.completed(row, fence, completion, line)
+  return row && change ? completedJob(draft, draft.change(row, change)) : draft.stale(id)
 }
 
 export function fail(

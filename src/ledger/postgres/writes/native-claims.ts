@@ -9,6 +9,7 @@ import type { KeptRow } from '../../../job/transitions/row.ts'
 import type { ClaimTerms } from '../../leases.ts'
 import type { NativeAnswer, NativeQuestion } from '../../native.ts'
 import type { Draft } from '../group/draft.ts'
+import { CHECKPOINTS } from '../group/notes.ts'
 import { adoptJob } from './adopt.ts'
 import { leaveUnowned } from './start.ts'
 
@@ -20,7 +21,8 @@ export function claimNative(draft: Draft, question: NativeQuestion, terms: Terms
   const row = draft.row(id)
   if (row !== null && ofQueue !== null && row.queue !== ofQueue)
     return { decision: 'discard', attempt }
-  if (row !== null && question.isAgain && isBegunFor(question, row)) return run(row.attempt, true)
+  if (row !== null && question.isAgain && isBegunFor(question, row))
+    return run(draft, id, row.attempt, true)
   const decision = decideNativeClaim(question, row, {
     now: terms.now,
     wall: terms.wall,
@@ -37,9 +39,9 @@ export function claimNative(draft: Draft, question: NativeQuestion, terms: Terms
   }
 }
 
-/** There are no checkpoints yet. */
-function run(attempt: number, isBegun: boolean): NativeAnswer {
-  return { decision: 'run', attempt, isBegun, start: null, checkpoint: null }
+function run(draft: Draft, id: string, attempt: number, isBegun: boolean): NativeAnswer {
+  const checkpoint = draft.side(CHECKPOINTS, id)
+  return { decision: 'run', attempt, isBegun, start: null, checkpoint }
 }
 
 function mayRun(
@@ -50,7 +52,8 @@ function mayRun(
   terms: Terms,
 ): NativeAnswer {
   const { adopt, isKeyed } = question
-  if (!isKeyed || row !== null || adopt === undefined) return run(attempt, false)
+  if (!isKeyed || row !== null || adopt === undefined)
+    return run(draft, question.id, attempt, false)
   const error = adoptJob(draft, { ...question, adopt }, terms.now)
   return error === null ? claimNative(draft, question, terms) : { decision: 'discard', attempt }
 }

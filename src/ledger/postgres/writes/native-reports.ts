@@ -35,6 +35,7 @@ import type { Draft } from '../group/draft.ts'
 import { adoptJob } from './adopt.ts'
 import { expireJob } from './end.ts'
 import { recordRetryQueue } from './queues.ts'
+import { completedJob } from './results.ts'
 import { leaveUnowned, startAttempt } from './start.ts'
 
 /** See `NativeLedger.applyReports`. */
@@ -223,11 +224,11 @@ function completeAtOnce(
   const line = historyLine(now, 'completed', attempt, workerId, cause)
   const running = applied(draft, row, nativeDone(row, event, done, line))
   const whence = { begun: null, promoted: false }
-  if (running) return { outcome: 'completed', job: draft.job(running), ...whence }
+  if (running) return { outcome: 'completed', job: completedJob(draft, running), ...whence }
   const lines = historyLine(now - (elapsedMs ?? 0), 'active', attempt, workerId, cause) + line
   const next = applied(draft, row, nativeNextDone(row, event, done, lines))
   if (!next) return null
-  const job = draft.job(next)
+  const job = completedJob(draft, next)
   const begun: JobRow = { ...job, state: 'active', workerId }
   return { outcome: 'completed', job, begun, promoted: false }
 }
@@ -260,7 +261,7 @@ function endAttempt(
   )
   const after = applied(draft, running, change)
   if (after === null) throw new Error('bug: an attempt that runs could not be completed')
-  return { outcome: 'completed', job: draft.job(after), begun, promoted }
+  return { outcome: 'completed', job: completedJob(draft, after), begun, promoted }
 }
 
 function fail(

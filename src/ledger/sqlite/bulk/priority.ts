@@ -1,9 +1,10 @@
 /** Another priority for a job that waits. */
 import { withPriority } from '../../../job/document.ts'
 import { type Cause, historyLine, PRIORITY_CHANGED } from '../../../job/history/changes.ts'
-import { isErased, type JobRow } from '../../../job/job.ts'
-import { hasMessage, priorityRefusal } from '../../../job/priority.ts'
+import type { JobRow } from '../../../job/job.ts'
+import { hasMessage } from '../../../job/priority.ts'
 import type { Prioritized } from '../../ledger.ts'
+import { unprioritized } from '../../writes/priority.ts'
 import { changed, toJobRow } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
 
@@ -21,14 +22,9 @@ export function prioritizeJob(
   terms: Terms,
 ): Prioritized {
   const row = toJobRow(store.statements.find.get(id))
-  if (row === null || isErased(row.state)) return { outcome: 'not_found', row: null }
-  const refusal = priorityRefusal(row)
-  if (refusal !== null) return { outcome: refusal, row }
-  if (row.priority === priority) {
-    return { outcome: 'prioritized', job: row, before: row, isReplaced: false }
-  }
+  const refused = unprioritized(row, priority, terms)
+  if (refused !== null || row === null) return refused ?? { outcome: 'not_found', row: null }
   const isReplaced = hasMessage(row)
-  if (isReplaced && !terms.mayReplace) return { outcome: 'message_out', row }
   return {
     outcome: 'prioritized',
     job: write(store, row, priority, terms),
