@@ -44,7 +44,7 @@ export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow |
 }
 
 /** Stores one job, without regard to a `unique` policy. */
-export function enqueue(draft: Draft, job: NewJob, now: number, cause: Cause = {}): Enqueued {
+function enqueue(draft: Draft, job: NewJob, now: number, cause: Cause = {}): Enqueued {
   const outbox = job.start.state === 'available' ? draft.nextNonce() : null
   const life = { now, enqueuedAt: now, generation: 0, attempt: 0, outbox, cause }
   const row = insertJob(draft, job, life)
