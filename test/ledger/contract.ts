@@ -12,6 +12,7 @@ import { endContract } from './contract/end.ts'
 import { enqueueContract } from './contract/enqueue.ts'
 import { failContract } from './contract/fail.ts'
 import { historyContract } from './contract/history.ts'
+import { idempotencyContract } from './contract/idempotency.ts'
 import { keptKeyContract } from './contract/kept-keys.ts'
 import { leaseContract } from './contract/lease.ts'
 import { maintenanceContract } from './contract/maintenance.ts'
@@ -63,6 +64,7 @@ export const RULES: readonly Part[] = [
   maintenanceContract,
   queueSettingsContract,
   uniqueContract,
+  idempotencyContract,
   keptKeyContract,
   historyContract,
   trafficContract,

@@ -96,6 +96,7 @@ export function erased(endedAt: number): Change {
     result: null,
     envelope: '{}',
     history: '',
+    uniqueKey: null,
     endedAt,
   }
 }

@@ -10,6 +10,8 @@ interface Kept {
   extendedMs: number | null
   /** Lines of `historyLine`. */
   history: string
+  /** See `Unique`. */
+  uniqueKey: string | null
 }
 
 /** A row without the texts that may be megabytes. */

@@ -62,14 +62,7 @@ import { claimedMessage } from './writes/claim.ts'
 import { Confirms } from './writes/confirms.ts'
 import { endOverdue, expireDue, promoteDue, sendAhead } from './writes/due.ts'
 import { cancelAny, cancelJob, discardDead } from './writes/end.ts'
-import {
-  activate,
-  enqueueAll,
-  enqueueNative,
-  enqueueOne,
-  withdraw,
-  withdrawAll,
-} from './writes/insert.ts'
+import { activate, enqueueNative, withdraw, withdrawAll } from './writes/insert.ts'
 import * as leases from './writes/leases.ts'
 import { rearmQueue, rearmRetryQueue } from './writes/lost.ts'
 import { claimNative } from './writes/native-claims.ts'
@@ -79,6 +72,7 @@ import { prioritizeJob } from './writes/priority.ts'
 import { hasEnding, pruneResults } from './writes/results.ts'
 import { pruneBatch, pruneDeadLetters } from './writes/retention.ts'
 import { boundEnds, boundWaits, extendLeases } from './writes/times.ts'
+import { insertMany, insertOne, wantsOf } from './writes/unique.ts'
 
 export interface PostgresLedgerParts {
   schema: string
@@ -140,9 +134,9 @@ export class PostgresLedger implements Ledger {
 
   async insert(job: NewJob, now: number, terms: EnqueueTerms = {}): Promise<Inserted> {
     refuseUnknown(terms)
-    const { retryOf } = terms
-    const ids = retryOf === undefined ? [job.id] : [job.id, retryOf]
-    return await this.#of(ids, (draft) => enqueueOne(draft, job, now, terms))
+    const admit = { ...terms, now, wall: Date.now() }
+    const run = (draft: Draft) => insertOne(draft, job, admit)
+    return await this.#groups.write({ wants: wantsOf([job], admit), run })
   }
 
   async insertAll(
@@ -151,10 +145,9 @@ export class PostgresLedger implements Ledger {
     terms: EnqueueTerms = {},
   ): Promise<InsertedAll> {
     refuseUnknown(terms)
-    return await this.#of(
-      jobs.map(({ id }) => id),
-      (draft) => enqueueAll(draft, jobs, now, terms),
-    )
+    const admit = { ...terms, now, wall: Date.now() }
+    const run = (draft: Draft) => insertMany(draft, jobs, admit)
+    return await this.#groups.write({ wants: wantsOf(jobs, admit), run, weight: jobs.length })
   }
 
   confirmed(outbox: number): void {

@@ -3,6 +3,7 @@ import type { Answer, Connection, Statement } from './connection.ts'
 import { sql as slots } from './migrations/0001-slots.ts'
 import { sql as jobs } from './migrations/0002-jobs.ts'
 import { sql as history } from './migrations/0004-history.ts'
+import { sql as keys } from './migrations/0005-keys.ts'
 import { failureOf } from './sql-errors.ts'
 
 export interface Migration {
@@ -20,6 +21,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { sql: slots, minReader: 1 },
   { sql: jobs, minReader: 2 },
   { sql: history, minReader: 3 },
+  { sql: keys, minReader: 4 },
 ]
 
 /** The schema is of a newer gateway, and this one does not understand it. */

@@ -70,6 +70,7 @@ async function remembered(schema: string, reader: Reader, owner: string): Promis
     ),
     retryQueues: await all(`queue, delay_ms FROM ${schema}.retry_queues`),
     tombstones: await all(`count(*) AS count FROM ${schema}.tombstones`),
+    keptKeys: await all(`count(*) AS count FROM ${schema}.kept_keys`),
     unwritten: await all(`name FROM ${schema}.unwritten_queues`),
   })
   for (const { name } of SIDES) {
@@ -79,12 +80,14 @@ async function remembered(schema: string, reader: Reader, owner: string): Promis
 }
 
 type Found = Record<
-  'counts' | 'queues' | 'retryQueues' | 'unwritten' | 'tombstones',
+  'counts' | 'queues' | 'retryQueues' | 'unwritten' | 'tombstones' | 'keptKeys',
   readonly Row[]
 >
 
-function fill(memory: Memory, { counts, queues, retryQueues, unwritten, tombstones }: Found): void {
+function fill(memory: Memory, found: Found): void {
+  const { counts, queues, retryQueues, unwritten, tombstones, keptKeys } = found
   memory.tombstones = Number(tombstones[0]?.['count'])
+  memory.keptKeys = Number(keptKeys[0]?.['count'])
   for (const { queue, state, count } of counts) memory.add(queue, state as Counted, Number(count))
   for (const { name, created_at, lost_at, has_stale_copies } of queues) {
     memory.queues.set(name, { name, createdAt: created_at })

@@ -7,9 +7,7 @@ import {
   type Unique,
 } from '../../../src/job/job.ts'
 import type { Admitted, InsertedAll } from '../../../src/ledger/enqueued.ts'
-import { IDEMPOTENCY_MS } from '../../../src/ledger/idempotency.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
-import { newGraph } from '../../support/gateway/workflows.ts'
 import {
   deleteDeadLetter,
   died,
@@ -28,7 +26,7 @@ import {
 
 const LIVE: readonly JobState[] = ['scheduled', 'available', 'pending', 'active', 'retryable']
 
-/** Unique jobs, and requests with an `Idempotency-Key`. */
+/** Unique jobs. */
 export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void {
   const claim = (over: Partial<Unique> = {}): Unique => ({
     key: 'k',
@@ -444,130 +442,6 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
         outcome: 'conflict',
         existing: { id: 'n' },
       })
-    })
-  })
-
-  describe('a request with an idempotency key', () => {
-    const request = { key: 'jobs a', fingerprint: 'f' }
-
-    it('is remembered with its job for a day, also after a restart', async () => {
-      const { id } = newJob()
-      await ledger.insert(newJob({ id }), NOW, { request })
-      await harness.reopen()
-      const remembered = { fingerprint: 'f', ids: [id], existing: [] }
-      expect(await ledger.read.idempotency.find(request.key, NOW)).toEqual(remembered)
-      expect(await ledger.read.idempotency.find(request.key, NOW + IDEMPOTENCY_MS - 1)).toEqual(
-        remembered,
-      )
-      expect(await ledger.read.idempotency.find(request.key, NOW + IDEMPOTENCY_MS)).toBeNull()
-      expect(await ledger.read.idempotency.find('jobs b', NOW)).toBeNull()
-    })
-
-    it('stores nothing while it is remembered, and counts as new a day later', async () => {
-      const first = newJob()
-      await ledger.insert(first, NOW, { request })
-      const again = newJob()
-      const remembered = { fingerprint: 'f', ids: [first.id], existing: [] }
-      const answered = { outcome: 'remembered', remembered }
-      const other = { request: { ...request, fingerprint: 'g' } }
-      expect(await ledger.insert(again, NOW + 1, other)).toEqual(answered)
-      expect(await ledger.insertAll([again], NOW + 1, other)).toEqual(answered)
-      expect(await ledger.read.find(again.id)).toBeNull()
-      await ledger.insert(again, NOW + IDEMPOTENCY_MS, other)
-      expect(await ledger.read.idempotency.find(request.key, NOW + IDEMPOTENCY_MS)).toEqual({
-        fingerprint: 'g',
-        ids: [again.id],
-        existing: [],
-      })
-    })
-
-    it('is remembered with the existing jobs that were returned', async () => {
-      const { id } = await pushed(ledger, job())
-      const batch = [newJob(), job({ onConflict: 'ignore' })]
-      await ledger.insertAll(batch, NOW, { request })
-      expect(await ledger.read.idempotency.find(request.key, NOW)).toEqual({
-        fingerprint: 'f',
-        ids: [batch[0]?.id, id],
-        existing: [1],
-      })
-    })
-
-    it('is remembered with the workflow, cron entry or schema that it stored, and stores it once', async () => {
-      const asked = (name: string) => ({ ...request, key: name })
-      const workflow = newGraph({ a: [] })
-      const schema = { uri: 'urn:a', type: 'a', version: 1, content: '{}', createdAt: NOW }
-      const definition = {
-        ...{ name: 'c', expression: '* * * * *', timezone: 'UTC', overlap: 'skip' as const },
-        ...{ isEnabled: false, description: null, template: { type: 'a', args: [] } },
-      }
-      const terms = { nextRunAt: null, createdAt: NOW, limit: 9 }
-      const store = () => [
-        ledger.workflows.create(workflow, NOW, asked('w')),
-        ledger.cron.register(definition, { ...terms, keyed: { request: asked('c'), now: NOW } }),
-        ledger.schemas.insert(schema, 9, asked('s')),
-      ]
-      const outcomes = async () => (await Promise.all(store())).map(({ outcome }) => outcome)
-      expect(await outcomes()).toEqual(['created', 'registered', 'inserted'])
-      const seq = String((await ledger.read.cron.find('c'))?.seq)
-      const ids = { w: [workflow.id], c: ['c', seq], s: ['urn:a'] }
-      for (const [key, named] of Object.entries(ids)) {
-        expect(await ledger.read.idempotency.find(key, NOW)).toMatchObject({
-          ids: named,
-          existing: [],
-        })
-      }
-      expect(await outcomes()).toEqual(['remembered', 'remembered', 'remembered'])
-      const other = { ...workflow, nodes: [] }
-      expect(await ledger.workflows.create(other, NOW, asked('x'))).toEqual({
-        outcome: 'duplicate',
-      })
-      expect(await ledger.read.idempotency.find('x', NOW)).toBeNull()
-    })
-
-    it('is not remembered when nothing was stored', async () => {
-      const { id } = await pushed(ledger, job())
-      await ledger.insert(newJob({ id }), NOW, { request })
-      await ledger.insert(job(), NOW, { request })
-      await ledger.insertAll([newJob(), job()], NOW, { request })
-      expect(await ledger.read.idempotency.find(request.key, NOW)).toBeNull()
-    })
-
-    it('is forgotten when its job is withdrawn, but not when a worker has the job', async () => {
-      const withdrawn = newJob()
-      const { outbox } = insertedOf(await ledger.insert(withdrawn, NOW, { request }))
-      expect(await ledger.withdraw(withdrawn.id, outbox ?? 0, request.key)).toBe(true)
-      expect(await ledger.read.idempotency.find(request.key, NOW)).toBeNull()
-      const started = newJob()
-      const nonce = insertedOf(await ledger.insert(started, NOW, { request })).outbox ?? 0
-      await ledger.claim([jobMessage(started.id)], TERMS)
-      expect(await ledger.withdraw(started.id, nonce, request.key)).toBe(false)
-      expect(await ledger.read.idempotency.find(request.key, NOW)).not.toBeNull()
-      const batch = { key: 'jobs/batch a', fingerprint: 'f' }
-      await ledger.insertAll([newJob({ id: 'b' })], NOW, { request: batch })
-      await ledger.withdrawAll([await row('b')], batch.key)
-      expect(await ledger.read.idempotency.find(batch.key, NOW)).toBeNull()
-    })
-
-    it('is pruned after a day, oldest first, up to the limit', async () => {
-      for (let i = 0; i < 5; i++) {
-        await ledger.insert(newJob(), NOW + i, { request: { key: `${i}`, fingerprint: 'f' } })
-      }
-      // The key is used again, which makes it the newest.
-      const again = { request: { key: '0', fingerprint: 'f' } }
-      await ledger.insert(newJob(), NOW + IDEMPOTENCY_MS, again)
-      const left = async () => {
-        const kept: number[] = []
-        for (const i of [0, 1, 2, 3, 4]) {
-          if ((await ledger.read.idempotency.find(`${i}`, NOW + 5)) !== null) kept.push(i)
-        }
-        return kept
-      }
-      const day = NOW + IDEMPOTENCY_MS
-      expect(await ledger.idempotency.prune(day, 10)).toBe(0)
-      expect(await ledger.idempotency.prune(day + 3, 2)).toBe(2)
-      expect(await left()).toEqual([0, 3, 4])
-      expect(await ledger.idempotency.prune(day + 3, 10)).toBe(1)
-      expect(await left()).toEqual([0, 4])
     })
   })
 

@@ -18,6 +18,8 @@ const KEPT = [
   'historyContract',
   'progressContract',
   'resultContract',
+  'uniqueContract',
+  'keptKeyContract',
 ]
 
 const all = [...RULES, ...PROPERTIES]

@@ -27,7 +27,9 @@ function seqOf(id: string): number {
 }
 
 function left(keys: KeptKeys, now = NOW): string[] {
-  return ['a', 'b', 'c', 'd'].filter((key) => keys.find(key, STATES, 0, now))
+  return ['a', 'b', 'c', 'd'].filter((key) =>
+    keys.find({ key, states: STATES, createdAfter: 0, besides: '', limit: 1 }, now),
+  )
 }
 
 it('kept keys beyond the limit are forgotten, those whose period ends first before others', async () => {

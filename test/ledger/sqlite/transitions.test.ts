@@ -198,8 +198,9 @@ describe('the transitions of job/ and the SQL of SQLite', () => {
     if (found === null) throw new Error(`no row ${id}`)
     const { carry: _, envelope: __, ...row } = found
     const kept = harness.db
-      .prepare<[string], Pick<KeptRow, 'endedAt' | 'extendedMs' | 'history'>>(
-        'SELECT ended_at AS endedAt, extended_ms AS extendedMs, history FROM jobs WHERE id = ?',
+      .prepare<[string], Pick<KeptRow, 'endedAt' | 'extendedMs' | 'history' | 'uniqueKey'>>(
+        `SELECT ended_at AS endedAt, extended_ms AS extendedMs, history, unique_key AS uniqueKey
+         FROM jobs WHERE id = ?`,
       )
       .get(id)
     if (kept === undefined) throw new Error(`no row ${id}`)

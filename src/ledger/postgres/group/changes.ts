@@ -10,6 +10,8 @@ export class Changes {
   /** Null: deleted. */
   readonly rows = new Map<string, KeptRow | null>()
   readonly texts = new Map<string, Texts>()
+  /** Ids of changed rows that have a unique key, or had it for a while, by their keys. */
+  readonly keyed = new Map<string, Set<string>>()
   readonly counts = new Map<string, Map<Counted, number>>()
   /** Queues that are recorded, in their order. */
   readonly queues = new Map<string, QueueRecord>()
@@ -40,6 +42,7 @@ export class Changes {
   put(id: string, row: KeptRow | null, texts: Texts | null): void {
     this.#set(this.rows, id, row)
     if (texts !== null) this.#set(this.texts, id, texts)
+    if (row !== null && row.uniqueKey !== null) this.#note(row.uniqueKey, id)
   }
 
   count(queue: string, state: Counted, change: number): void {
@@ -75,6 +78,12 @@ export class Changes {
   store(statement: Statement | null, effect: () => void = () => {}): void {
     this.others.push({ statement, effect })
     this.#undo.push(() => this.others.pop())
+  }
+
+  #note(key: string, id: string): void {
+    const ids = this.keyed.get(key)
+    if (ids) ids.add(id)
+    else this.keyed.set(key, new Set([id]))
   }
 
   #set<K, V>(map: Map<K, V>, key: K, value: V): void {

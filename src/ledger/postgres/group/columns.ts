@@ -38,6 +38,7 @@ const COLUMNS: Readonly<Record<keyof KeptRow, 'text' | 'bigint' | 'boolean'>> = 
   endedAt: 'bigint',
   extendedMs: 'bigint',
   history: 'text',
+  uniqueKey: 'text',
 }
 const NAMES = Object.keys(COLUMNS) as (keyof KeptRow)[]
 
@@ -148,6 +149,6 @@ export function toJobRow(row: KeptRow, texts: Texts): JobRow {
 
 /** Without what only the ledger needs. */
 export function toStanding(row: KeptRow): JobStanding {
-  const { endedAt: _, extendedMs: __, history: ___, ...standing } = row
+  const { endedAt: _, extendedMs: __, history: ___, uniqueKey: ____, ...standing } = row
   return standing
 }

@@ -5,12 +5,14 @@ import { isErased, type JobRow } from '../../../job/job.ts'
 import { keepsCheckpoint } from '../../../job/progress.ts'
 import type { Stale } from '../../../job/stale.ts'
 import type { Change, KeptRow, Texts } from '../../../job/transitions/row.ts'
+import type { KeptKey } from '../../writes/kept-keys.ts'
 import type { Row, Statement } from '../connection.ts'
 import { Changes } from './changes.ts'
 import { toJobRow, toStanding } from './columns.ts'
 import type { Counted, Memory, Tombstone } from './memory.ts'
 import { CHECKPOINTS, PROGRESS } from './notes.ts'
 import type { AnySide, SideRows, SideTable, SideWant } from './side.ts'
+import { type Holder, type HolderQuery, type Holders, holdersKey, isHolder } from './unique-keys.ts'
 
 /** What has been read so far in the transaction. Null: there is no such row. */
 export interface Loaded {
@@ -20,6 +22,10 @@ export interface Loaded {
   readonly nonces: ReadonlyMap<number, string | null>
   readonly tombstones: ReadonlyMap<string, Tombstone | null>
   readonly sides: SideRows
+  /** By `holdersKey`. */
+  readonly holders: ReadonlyMap<string, Holders>
+  /** By their unique keys. */
+  readonly keptKeys: ReadonlyMap<string, readonly KeptKey[]>
   /** Of other statements, by `keyOf`. */
   readonly answers: ReadonlyMap<string, readonly Row[]>
 }
@@ -33,6 +39,8 @@ export interface Wants {
   nonces?: readonly number[]
   tombstones?: readonly string[]
   sides?: readonly SideWant[]
+  holders?: readonly HolderQuery[]
+  keptKeys?: readonly string[]
   asked?: readonly Statement[]
 }
 
@@ -163,6 +171,38 @@ export class Draft {
     if (!isUsed) this.changes.store(null, () => usedSides.add(any.name))
   }
 
+  /** All of this is about to be asked for. */
+  require({ ids = [], holders = [], keptKeys = [] }: Wants): void {
+    const missing = {
+      ids: ids.filter((id) => this.#textsIfLoaded(id) === undefined && !this.#isGone(id)),
+      holders: holders.filter((query) => !this.#hasHolders(query)),
+      keptKeys: keptKeys.filter((key) => !this.#loaded.keptKeys.has(key)),
+    }
+    if (Object.values(missing).some((wanted) => wanted.length > 0)) throw new Missing(missing)
+  }
+
+  /** The holders of a unique key, as the writes before have left them; at most `query.limit`. */
+  holders(query: HolderQuery): Holder[] {
+    const own = [...(this.changes.keyed.get(query.key) ?? [])]
+      .flatMap((id) => this.changes.rows.get(id) ?? [])
+      .filter((row) => isHolder(row, query))
+    const found = own.slice(0, query.limit).map((row) => this.#holderOf(row))
+    if (found.length === query.limit) return found
+    const { limit, found: loaded } = this.#holdersOf(query)
+    const unchanged = loaded.filter(({ id }) => !this.changes.rows.has(id))
+    const all = [...found, ...unchanged].slice(0, query.limit)
+    if (all.length === query.limit || loaded.length < limit) return all
+    // As many as were read have been changed since: there may be more behind them.
+    throw new Missing({ holders: [{ ...query, limit: limit + query.limit }] })
+  }
+
+  /** The unique keys that were kept of deleted jobs. No write but a group of its own changes them. */
+  keptKeys(key: string): readonly KeptKey[] {
+    if (this.memory.keptKeys === 0) return []
+    this.require({ keptKeys: [key] })
+    return this.#loaded.keptKeys.get(key) ?? []
+  }
+
   /** What a SELECT found before the group: for writes that are a group of their own. */
   ask(statement: Statement): readonly Row[] {
     const answer = this.#loaded.answers.get(keyOf(statement))
@@ -225,6 +265,25 @@ export class Draft {
     const isGone = isErased(row.state)
     if (isGone || !keepsCheckpoint(row)) this.putSide(CHECKPOINTS, row.id, null)
     if (isGone) this.putSide(PROGRESS, row.id, null)
+  }
+
+  #isGone(id: string): boolean {
+    return this.#loaded.rows.get(id) === null
+  }
+
+  #hasHolders(query: HolderQuery): boolean {
+    return (this.#loaded.holders.get(holdersKey(query))?.limit ?? 0) >= query.limit
+  }
+
+  #holdersOf(query: HolderQuery): Holders {
+    const loaded = this.#loaded.holders.get(holdersKey(query))
+    if (loaded === undefined || loaded.limit < query.limit) throw new Missing({ holders: [query] })
+    return loaded
+  }
+
+  #holderOf({ id }: KeptRow): Holder {
+    const { envelope, errors } = this.#textsOf(id)
+    return { id, bytes: Buffer.byteLength(envelope) + Buffer.byteLength(errors ?? '') }
   }
 
   #hasNoTombstones(): boolean {

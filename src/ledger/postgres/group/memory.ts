@@ -50,6 +50,8 @@ export class Memory {
   nonce: number
   /** How many there are; mostly 0, and then nobody looks for one. */
   tombstones = 0
+  /** Unique keys of deleted jobs. Mostly 0, and then nobody looks for one. */
+  keptKeys = 0
   lastMark = 0
   /** Names of the side tables that may have rows: nobody looks into another. */
   readonly usedSides = new Set<string>()

@@ -5,12 +5,15 @@ import * as columns from './columns.ts'
 import { type Draft, keyOf, type Loaded, type Wants } from './draft.ts'
 import type { Tombstone } from './memory.ts'
 import { readSide, sidesTogether, storeSide, withSides } from './side.ts'
+import { holdersOf, keptKeysOf, readHolders, readKeptKeys, widest } from './unique-keys.ts'
 
 export const NOTHING: Loaded = {
   rows: new Map(),
   texts: new Map(),
   nonces: new Map(),
   tombstones: new Map(),
+  holders: new Map(),
+  keptKeys: new Map(),
   sides: new Map(),
   answers: new Map(),
 }
@@ -23,6 +26,8 @@ export function together(all: readonly Wants[]): Required<Wants> {
     short: [...new Set(all.flatMap(({ short = [] }) => short))],
     nonces: [...new Set(all.flatMap(({ nonces = [] }) => nonces))],
     tombstones: [...new Set(all.flatMap(({ tombstones = [] }) => tombstones))],
+    holders: widest(all.flatMap(({ holders = [] }) => holders)),
+    keptKeys: [...new Set(all.flatMap(({ keptKeys = [] }) => keptKeys))],
     sides: sidesTogether(all.flatMap(({ sides = [] }) => sides)),
     asked: [...new Map(asked.map((one) => [keyOf(one), one])).values()],
   }
@@ -37,6 +42,8 @@ export function toLoad(schema: string, wants: Required<Wants>, { rows }: Loaded)
     ...(isLocking ? [columns.lockRows(schema, ids, wants.nonces)] : []),
     ...(wants.ids.length > 0 ? [columns.readTexts(schema, wants.ids)] : []),
     ...(wants.tombstones.length > 0 ? [readTombstones(schema, wants.tombstones)] : []),
+    ...(wants.holders.length > 0 ? [readHolders(schema, wants.holders)] : []),
+    ...(wants.keptKeys.length > 0 ? [readKeptKeys(schema, wants.keptKeys)] : []),
     ...wants.sides.map((want) => readSide(schema, want)),
   ]
 }
@@ -53,7 +60,10 @@ export function withLoaded(
   const isLocking = wanted.length + wants.nonces.length > 0
   const found = isLocking ? columns.rowsOf(left.shift() ?? NO_ROWS) : []
   const texts = wants.ids.length > 0 ? columns.textsOf(left.shift() ?? NO_ROWS) : []
-  const graves = wants.tombstones.length > 0 ? (left.shift() ?? NO_ROWS).rows : []
+  const next = (isAsked: boolean) => (isAsked ? (left.shift() ?? NO_ROWS) : NO_ROWS).rows
+  const graves = next(wants.tombstones.length > 0)
+  const holders = holdersOf(wants.holders, next(wants.holders.length > 0))
+  const keptKeys = keptKeysOf(wants.keptKeys, next(wants.keptKeys.length > 0))
   return {
     rows: new Map([...wanted.map((id) => [id, null] as const), ...byId(found), ...before.rows]),
     texts: new Map([...texts, ...before.texts]),
@@ -63,6 +73,9 @@ export function withLoaded(
       ...graves.map(({ id, ...tombstone }) => [id, tombstone as Tombstone] as const),
       ...before.tombstones,
     ]),
+    // Of two of the same key, the later one asked for more.
+    holders: new Map([...before.holders, ...holders]),
+    keptKeys: new Map([...before.keptKeys, ...keptKeys]),
     sides: withSides(
       before.sides,
       wants.sides,

@@ -8,8 +8,10 @@ import type { KeptRow } from '../../../job/transitions/row.ts'
 import type { Acted, ActTerms } from '../../bulk.ts'
 import type { Purged, PurgeTerms } from '../../ledger.ts'
 import { refused } from '../../writes/acting.ts'
+import { rivalOf } from '../../writes/unique.ts'
 import type { Draft } from '../group/draft.ts'
 import { cancelJob } from './end.ts'
+import { keyHolders } from './unique.ts'
 
 export function actOn(draft: Draft, id: string, steering: Steering, terms: ActTerms): Acted {
   const row = draft.row(id)
@@ -22,12 +24,21 @@ export function actOn(draft: Draft, id: string, steering: Steering, terms: ActTe
       const done = cancelJob(draft, id, terms.now, terms.cause)
       return isStale(done) ? refused(id, 'not_found', row) : { did: 'cancel', ...done }
     }
-    case 'retry':
+    case 'retry': {
+      const rival = rivalIn(draft, row, job, terms)
+      if (rival) return { ...refused(id, 'duplicate', row), rival }
       return { did: 'retry', job: revive(draft, row, terms), before: job }
+    }
     case 'delete':
       erase(draft, row, terms.now)
       return { did: 'delete', before: job }
   }
+}
+
+/** The job that has the unique key of a dead letter by now. */
+function rivalIn(draft: Draft, { uniqueKey }: KeptRow, job: JobRow, { now, wall }: ActTerms) {
+  const isRival = uniqueKey !== null && isTerminal(job.state)
+  return isRival ? rivalOf(keyHolders(draft, wall), uniqueKey, job, now) : null
 }
 
 function revive(draft: Draft, row: KeptRow, { now, cause }: ActTerms): JobRow {

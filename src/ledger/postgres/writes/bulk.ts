@@ -6,6 +6,7 @@ import type { Draft } from '../group/draft.ts'
 import { OPERATIONS, toOperation, toRow } from '../group/operations.ts'
 import { firstOf, sizesOf } from '../group/sizes.ts'
 import { actOn } from './act.ts'
+import { lookUpRivals } from './unique.ts'
 
 type Page = Parameters<BulkLedger['advance']>[1]
 
@@ -16,8 +17,9 @@ export function actOnMany(
   ...[ids, steering, terms]: Parameters<BulkLedger['act']>
 ): Acted[] {
   const act = (id: string) => actOn(draft, id, steering, terms)
+  const some = terms.isAtomic ? ids : fitting(draft, schema, ids)
+  if (steering.action === 'retry') lookUpRivals(draft, some, terms)
   if (terms.isAtomic) return actOnAll(ids, act)
-  const some = fitting(draft, schema, ids)
   return actOnSome(some, terms, act)
 }
 
@@ -51,6 +53,7 @@ export function advance(
   const before = find(draft, id)
   if (before === null) return null
   const some = fitting(draft, schema, idsOf(page))
+  if (before.steering.action === 'retry') lookUpRivals(draft, some, terms)
   const found = page.found.slice(0, some.length)
   const isCut = found.length < page.found.length
   const place = isCut ? { ...page, found, next: found.at(-1)?.place ?? null } : page

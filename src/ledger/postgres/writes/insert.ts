@@ -5,9 +5,8 @@ import type { Stale } from '../../../job/stale.ts'
 import { activated } from '../../../job/transitions/due.ts'
 import { erased } from '../../../job/transitions/end.ts'
 import type { KeptRow, Texts } from '../../../job/transitions/row.ts'
-import type { Enqueued, EnqueueTerms, InsertedAll } from '../../enqueued.ts'
+import type { Enqueued } from '../../enqueued.ts'
 import type { WithdrawFence } from '../../ledger.ts'
-import { TakenBack } from '../../writes/taken-back.ts'
 import type { Draft } from '../group/draft.ts'
 import { notYet } from '../not-yet.ts'
 
@@ -22,7 +21,6 @@ interface FirstLife {
 
 /** Stores a job in its start state, and records its queue. Returns the row, or null when the id is taken. */
 export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow | null {
-  if (job.unique !== null) throw notYet('unique jobs')
   if (job.carry?.concurrency !== undefined) throw notYet('concurrency keys')
   const before = draft.row(job.id)
   if (before !== null && !isErased(before.state)) return null
@@ -36,7 +34,8 @@ export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow |
     enqueuedAt,
   })
   const history = historyLine(life.now, job.start.state, attempt, null, life.cause)
-  const row: KeptRow = { ...standing, attempt, endedAt: null, extendedMs: null, history }
+  const kept = { endedAt: null, extendedMs: null, history, uniqueKey: job.unique?.key ?? null }
+  const row: KeptRow = { ...standing, attempt, ...kept }
   const texts: Texts = { carry, error, errors, result, envelope }
   draft.insert(row, texts)
   draft.recordQueue(job.queue, life.now)
@@ -44,7 +43,7 @@ export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow |
 }
 
 /** Stores one job, without regard to a `unique` policy. */
-function enqueue(draft: Draft, job: NewJob, now: number, cause: Cause = {}): Enqueued {
+export function enqueue(draft: Draft, job: NewJob, now: number, cause: Cause = {}): Enqueued {
   const outbox = job.start.state === 'available' ? draft.nextNonce() : null
   const life = { now, enqueuedAt: now, generation: 0, attempt: 0, outbox, cause }
   const row = insertJob(draft, job, life)
@@ -52,20 +51,8 @@ function enqueue(draft: Draft, job: NewJob, now: number, cause: Cause = {}): Enq
   return { outcome: 'inserted', generation: row.generation, outbox, enqueuedAt: now }
 }
 
-/** PUSH of one job. */
-export function enqueueOne(
-  draft: Draft,
-  job: NewJob,
-  now: number,
-  { cause, retryOf }: EnqueueTerms,
-): Enqueued {
-  const enqueued = enqueue(draft, job, now, cause)
-  if (retryOf !== undefined && enqueued.outcome === 'inserted') linkRetry(draft, retryOf, job.id)
-  return enqueued
-}
-
 /** Notes on a dead letter as which job it was retried. */
-function linkRetry(draft: Draft, id: string, retriedAs: string): void {
+export function linkRetry(draft: Draft, id: string, retriedAs: string): void {
   const row = draft.row(id)
   if (row === null || isErased(row.state)) return
   draft.change(row, { carry: { ...draft.job(row).carry, retriedAs } })
@@ -79,22 +66,6 @@ export function enqueueNative(
 ): Enqueued | { outcome: 'tombstoned' } {
   if (draft.isTombstoned(job.id, job.queue)) return { outcome: 'tombstoned' }
   return enqueue(draft, job, now)
-}
-
-/** PUSH batch: all or none. */
-export function enqueueAll(
-  draft: Draft,
-  jobs: readonly NewJob[],
-  now: number,
-  { cause }: EnqueueTerms,
-): InsertedAll {
-  draft.lookUp(jobs.map(({ id }) => id))
-  const stored = jobs.map((job, index) => {
-    const enqueued = enqueue(draft, job, now, cause)
-    if (enqueued.outcome === 'duplicate') throw new TakenBack({ ...enqueued, index })
-    return enqueued
-  })
-  return { outcome: 'inserted', stored }
 }
 
 /** Erases the row of a refused PUSH. */

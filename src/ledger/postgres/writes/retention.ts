@@ -4,6 +4,8 @@ import { erased } from '../../../job/transitions/end.ts'
 import type { KeptRow } from '../../../job/transitions/row.ts'
 import type { PruneCutoffs } from '../../ledger.ts'
 import type { Draft } from '../group/draft.ts'
+import { firstPage } from '../group/sizes.ts'
+import { keepKeys, pruneKeptKeys } from './kept-keys.ts'
 
 interface Kind {
   state: RowState
@@ -32,16 +34,26 @@ export function pruneBatch(
   let left = limit
   for (const { state, isDeadLetter, cutoff } of KINDS) {
     if (left === 0) break
-    const text = `SELECT id FROM ${schema}.jobs WHERE ended_at IS NOT NULL AND NOT message_out
-      AND state = $1 AND is_dead_letter = $2 AND ended_at < $3 ORDER BY ended_at LIMIT $4`
+    const text = `SELECT j.id, ${policyBytes(schema)} AS bytes FROM ${schema}.jobs j WHERE ended_at IS NOT NULL
+      AND NOT message_out AND state = $1 AND is_dead_letter = $2 AND ended_at < $3
+      ORDER BY ended_at LIMIT $4`
     const found = draft.ask({ text, values: [state, isDeadLetter, cutoffs[cutoff], left] })
     const rows = draft
-      .rows(found.map(({ id }) => String(id)))
+      .rows(firstPage(found))
       .filter((row) => row.state === state && row.isDeadLetter === isDeadLetter && !row.messageOut)
+    if (!isErased(state)) keepKeys(draft, schema, rows, now)
     for (const row of rows) remove(draft, row, now)
     left -= rows.length
   }
-  return limit - left + (left > 0 ? pruneTombstones(draft, schema, cutoffs.withdrawn, left) : 0)
+  if (left > 0) left -= pruneTombstones(draft, schema, cutoffs.withdrawn, left)
+  if (left > 0) left -= pruneKeptKeys(draft, schema, now, left)
+  return limit - left
+}
+
+/** The bytes of the text that has the policy of a unique job, which is read before the row is deleted. */
+function policyBytes(schema: string): string {
+  const bytes = `(SELECT octet_length(b.envelope) FROM ${schema}.job_bodies b WHERE b.id = j.id)`
+  return `CASE WHEN j.unique_key IS NULL THEN 0 ELSE ${bytes} END`
 }
 
 function pruneTombstones(draft: Draft, schema: string, before: number, limit: number): number {
@@ -67,13 +79,15 @@ export function pruneDeadLetters(
 ): number {
   const surplus = (draft.memory.counts.get(queue)?.dead_letter ?? 0) - max
   if (surplus <= 0) return 0
-  const text = `SELECT id FROM (SELECT id, message_out, discarded_at FROM ${schema}.jobs
-      WHERE queue = $1 AND is_dead_letter ORDER BY discarded_at LIMIT ${MAX_LOOKED_AT}) oldest
+  const text = `SELECT j.id, ${policyBytes(schema)} AS bytes FROM (
+      SELECT id, unique_key, message_out, discarded_at FROM ${schema}.jobs
+      WHERE queue = $1 AND is_dead_letter ORDER BY discarded_at LIMIT ${MAX_LOOKED_AT}) j
     WHERE NOT message_out ORDER BY discarded_at LIMIT $2`
   const found = draft.ask({ text, values: [queue, Math.min(surplus, limit)] })
   const rows = draft
-    .rows(found.map(({ id }) => String(id)))
+    .rows(firstPage(found))
     .filter(({ isDeadLetter, messageOut }) => isDeadLetter && !messageOut)
+  keepKeys(draft, schema, rows, now)
   for (const row of rows) remove(draft, row, now)
   return rows.length
 }

@@ -30,7 +30,18 @@ export function boundWaits(draft: Draft, schema: string, now: number): number {
   const retries = `UPDATE ${schema}.jobs SET due_at = $1 + retry_delay_ms
     WHERE state = 'retryable' AND due_at IS NOT NULL AND ended_at IS NULL AND due_at > $1
       AND due_at > $1 + retry_delay_ms`
+  boundKeys(draft, schema, now)
   return updated(draft, leases, [now]) + updated(draft, retries, [now])
+}
+
+/** Unique jobs that were created after `now`, and those of kept keys: their periods begin now. */
+function boundKeys(draft: Draft, schema: string, now: number): void {
+  const jobs = `UPDATE ${schema}.jobs SET created_at = $1
+    WHERE unique_key IS NOT NULL AND created_at > $1`
+  const kept = `UPDATE ${schema}.kept_keys SET until = until - (created_at - $1), created_at = $1
+    WHERE created_at > $1 AND until > $1`
+  updated(draft, jobs, [now])
+  if (draft.memory.keptKeys > 0) updated(draft, kept, [now])
 }
 
 /** See `Ledger.boundEnds`. One statement for each part of the index. */

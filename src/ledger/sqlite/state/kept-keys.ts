@@ -1,12 +1,10 @@
 /** The unique keys of pruned jobs, kept for as long as their policies say. */
 import type { JobState } from '../../../job/job.ts'
-import { storedTerms } from '../../../job/unique.ts'
 import type { KeyHolder } from '../../enqueued.ts'
+import { keptHolder, keptUntil, MAX_KEPT_KEYS } from '../../writes/kept-keys.ts'
+import type { KeyQuery } from '../../writes/unique.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { Statements } from '../sql/statements.ts'
-
-/** How many keys are kept, of some 250 bytes each on the disk. */
-const MAX_KEYS = 10_000_000
 
 /**
  * The unique keys of pruned jobs. A job's own policy decides whether its key is kept, and until when: it must
@@ -19,32 +17,24 @@ export class KeptKeys {
   /** False: there is none. Stays true once there was one, also if the write that kept it is undone. */
   #hasAny: boolean
 
-  constructor(statements: Statements, capacity: number = MAX_KEYS) {
+  constructor(statements: Statements, capacity: number = MAX_KEPT_KEYS) {
     this.#statements = statements
     this.#capacity = capacity
     this.#hasAny = this.#count > 0
   }
 
-  /** The pruned job that conflicts by the policy of a new one. `createdAfter`: where its period begins. */
-  find(
-    key: string,
-    states: readonly JobState[],
-    createdAfter: number,
-    now: number,
-  ): KeyHolder | undefined {
+  /** The pruned job that conflicts by the policy of a new one. */
+  find(query: KeyQuery, now: number): KeyHolder | undefined {
     if (!this.#hasAny) return undefined
-    const kept = this.#statements.keptKeys.all(key, now)
-    const found = kept.find((row) => row.createdAt > createdAfter && states.includes(row.state))
-    return found && { id: found.id, state: found.state, isGone: true }
+    return keptHolder(this.#statements.keptKeys.all(query.key, now), query)
   }
 
   /** Inside the write that prunes the row. */
   keep(seq: number, state: JobState, now: number): void {
     const row = this.#statements.policyOf.get(seq)
     if (row === undefined) return
-    const periodMs = periodIn(row.terms, state)
-    if (periodMs === null || row.createdAt + periodMs <= now) return
-    const until = row.createdAt + periodMs
+    const until = keptUntil(row.terms, { state, createdAt: row.createdAt }, now)
+    if (until === null) return
     this.#statements.keepKey.run(row.key, state, row.id, row.createdAt, until)
     this.#hasAny = true
   }
@@ -61,15 +51,5 @@ export class KeptKeys {
 
   get #count(): number {
     return onlyRow(this.#statements.countKeptKeys.get()).count
-  }
-}
-
-/** The period of a policy that names the state. A policy of an earlier build must not stop retention. */
-function periodIn(terms: string, state: JobState): number | null {
-  try {
-    const { periodMs, states } = storedTerms(terms)
-    return states.includes(state) ? periodMs : null
-  } catch {
-    return null
   }
 }

@@ -2,18 +2,15 @@
 import { isErased, type NewJob } from '../../../job/job.ts'
 import type { Admitted, EnqueueTerms, Inserted, InsertedAll } from '../../enqueued.ts'
 import type { KeyedRequest } from '../../idempotency.ts'
-import type { Cancelled } from '../../leases.ts'
 import { TakenBack } from '../../writes/taken-back.ts'
+import { admitAll, forgetJobMessages, isAdmitted } from '../../writes/unique.ts'
 import type { Access } from '../commit/access.ts'
 import type { Protect } from '../commit/group-commit.ts'
 import { toJobRow } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
 import { rememberedKey, rememberKey } from './idempotency.ts'
 import { enqueue } from './insert.ts'
-import { admit, ROOM, type Room } from './unique.ts'
-
-/** What one batch may replace: each cancel costs as much as an insert, and all of them are one write. */
-const ROOM_TOGETHER: Readonly<Room> = { jobs: 1_000, bytes: 64 * 1024 * 1024 }
+import { admit } from './unique.ts'
 
 /** PUSH of one job. */
 export function insertOne(
@@ -85,45 +82,13 @@ export function insertMany(
     const { request } = terms
     const remembered = request && rememberedKey(store.statements, request.key, now)
     if (remembered) return { outcome: 'remembered', remembered }
-    const left = { ...ROOM_TOGETHER }
-    const stored = jobs.map((job, index) => {
-      const room = smallerOf(left, ROOM)
-      const admitted = admit(store, job, now, terms, undefined, room)
-      if (!isAdmitted(admitted)) throw new TakenBack({ ...admitted, index })
-      for (const { job } of cancelledBy(admitted)) {
-        left.jobs -= 1
-        left.bytes -= Buffer.byteLength(job.envelope) + Buffer.byteLength(job.errors ?? '')
-      }
-      return admitted
-    })
-    const own = new Set(jobs.map(({ id }) => id))
-    for (const admitted of stored) forgetJobMessages(store, own, cancelledBy(admitted))
+    const stored = admitAll(jobs, (job, room) => admit(store, job, now, terms, undefined, room))
+    forgetJobMessages(jobs, stored, ({ id, generation }) =>
+      store.statements.messageReturned.run(id, generation, null),
+    )
     if (request) remember(store, request, jobs, stored, now)
     return { outcome: 'inserted', stored }
   })
-}
-
-function smallerOf(one: Room, other: Room): Room {
-  return { jobs: Math.min(one.jobs, other.jobs), bytes: Math.min(one.bytes, other.bytes) }
-}
-
-function isAdmitted(inserted: Inserted): inserted is Admitted {
-  return inserted.outcome === 'inserted' || inserted.outcome === 'existing'
-}
-
-/** The jobs that the new job replaced. */
-function cancelledBy(admitted: Admitted): Cancelled[] {
-  return (admitted.outcome === 'inserted' && admitted.replacing?.cancelled) || []
-}
-
-/** Clears `messageOut` of jobs that a later job of the same batch replaced: they never had a job message. */
-function forgetJobMessages(store: Store, own: ReadonlySet<string>, cancelled: Cancelled[]): void {
-  for (const [i, replaced] of cancelled.entries()) {
-    const { id, generation } = replaced.job
-    if (!own.has(id)) continue
-    store.statements.messageReturned.run(id, generation, null)
-    cancelled[i] = { ...replaced, job: { ...replaced.job, messageOut: false } } satisfies Cancelled
-  }
 }
 
 function remember(
