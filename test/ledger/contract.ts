@@ -87,11 +87,15 @@ export const PROPERTIES: readonly Part[] = [
   nativeConservationContract,
 ]
 
-/** The behaviour that `src/ledger/ledger.ts` promises, for every implementation of it. */
+/**
+ * The behaviour that `src/ledger/ledger.ts` promises, for every implementation of it. `share`: of the runs of a random
+ * test, where each costs more than with SQLite.
+ */
 export function ledgerContract(
   name: string,
   open: () => Promise<LedgerHarness>,
   parts: readonly Part[],
+  share = 1,
 ): void {
   describe(`${name} ledger`, () => {
     let current: LedgerHarness
@@ -102,6 +106,7 @@ export function ledgerContract(
       ledger,
       row: (id) => rowOf(ledger, id),
       plant: (...rows) => current.plant(rows),
+      runs: (usual) => Math.max(1, Math.round(usual * share)),
     }
     beforeEach(async () => {
       current = await open()

@@ -59,6 +59,8 @@ export interface UnderTest {
   row(id: string): Promise<JobRow>
   /** `plant` of the harness. */
   plant(...rows: Planted[]): Promise<void>
+  /** How many of these random runs to make. */
+  runs(usual: number): number
 }
 
 export type Planted = { id: string } & Partial<Omit<JobRow, 'id' | 'carry' | 'checkpoint'>>

@@ -32,7 +32,7 @@ const of = (limit: number, given: Partial<NewJob> = {}, key = 'k'): Partial<NewJ
 })
 
 /** Concurrency keys: how many jobs of a key are active at once, and who is next. */
-export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
+export function concurrencyContract({ harness, ledger, row, runs }: UnderTest): void {
   let news: KeyNews[] = []
   const listen = () => {
     news = []
@@ -516,7 +516,7 @@ export function concurrencyContract({ harness, ledger, row }: UnderTest): void {
           for (const one of steps) await lines.play(one)
           await lines.drain()
         }),
-        { numRuns: 100 },
+        { numRuns: runs(100) },
       )
     })
   })

@@ -44,7 +44,7 @@ const stream = fc.record({
 })
 
 /** Reports of native workers that arrive shuffled, duplicated or in part. */
-export function reportStreamContract({ ledger }: UnderTest): void {
+export function reportStreamContract({ ledger, runs }: UnderTest): void {
   let round = 0
 
   describe(`the report stream of ${JOBS} jobs`, () => {
@@ -64,7 +64,7 @@ export function reportStreamContract({ ledger }: UnderTest): void {
           await other.play(shuffled(copies, random), random)
           expect(other.outcome()).toEqual(clean.outcome())
         }),
-        { numRuns: 6 },
+        { numRuns: runs(6) },
       )
     })
 
@@ -78,7 +78,7 @@ export function reportStreamContract({ ledger }: UnderTest): void {
           await world.play(arrived, random)
           await world.expectNoMoreThan(arrived)
         }),
-        { numRuns: 6 },
+        { numRuns: runs(6) },
       )
     })
   })

@@ -46,7 +46,7 @@ const turns = fc.array(
 )
 
 /** Workflows, unique keys and cron entries together: the end of one job begins, replaces or ends another. */
-export function togetherContract({ harness }: UnderTest): void {
+export function togetherContract({ harness, runs }: UnderTest): void {
   describe('workflows, unique keys and cron entries under any sequence of operations', () => {
     it('leave at most one live job for each key and each entry, and correct counts', async () => {
       await fc.assert(
@@ -55,7 +55,7 @@ export function togetherContract({ harness }: UnderTest): void {
           for (const turn of all) await world.play(turn)
           await world.end()
         }),
-        { numRuns: 60 },
+        { numRuns: runs(60) },
       )
     })
   })

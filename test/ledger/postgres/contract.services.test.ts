@@ -1,3 +1,4 @@
+import { amount } from '../../support/soak.ts'
 import { ledgerContract, PROPERTIES, RULES } from '../contract.ts'
 import { postgresHarnesses } from './harness.ts'
 
@@ -20,6 +21,9 @@ const KEPT = [
   'resultContract',
   'uniqueContract',
   'keptKeyContract',
+  'reportStreamContract',
+  'nativeConservationContract',
+  'propertyContract',
 ]
 
 const all = [...RULES, ...PROPERTIES]
@@ -32,4 +36,5 @@ ledgerContract(
   'PostgreSQL',
   postgresHarnesses(),
   all.filter(({ name }) => KEPT.includes(name)),
+  amount(1 / 50, 1),
 )

@@ -53,7 +53,7 @@ const RIVAL_MOVES = ['rivalBegins', 'rivalBegins', 'rivalEnds'] as const
 type Move = (typeof MOVES)[number] | (typeof RIVAL_MOVES)[number]
 
 /** No sequence of faults may leave a live job without a job message in RabbitMQ or one owed by the ledger. */
-export function conservationContract({ harness }: UnderTest): void {
+export function conservationContract({ harness, runs }: UnderTest): void {
   describe('a job and its job messages under any sequence of moves and faults', () => {
     it.each([
       ['', MOVES, null],
@@ -69,7 +69,7 @@ export function conservationContract({ harness }: UnderTest): void {
             expect(await world.state()).toMatch(/completed|discarded/)
           },
         ),
-        { numRuns: 150 },
+        { numRuns: runs(150) },
       )
     })
   })

@@ -89,7 +89,7 @@ type Move = (typeof MOVES)[number]
  * Two native workers and the gateway, each of which can die at any point: a job always has a job message in
  * RabbitMQ, a job message that the ledger owes, or a worker that runs it.
  */
-export function nativeConservationContract({ harness }: UnderTest): void {
+export function nativeConservationContract({ harness, runs }: UnderTest): void {
   describe('a job of native workers under any sequence of moves and faults', () => {
     it('ends once the faults are over, and has its DLX copy when it is discarded', async () => {
       await fc.assert(
@@ -101,7 +101,7 @@ export function nativeConservationContract({ harness }: UnderTest): void {
           await world.drainEnded()
           expect(await world.isCopyMissing()).toBe(false)
         }),
-        { numRuns: 600 },
+        { numRuns: runs(600) },
       )
     })
   })

@@ -149,7 +149,7 @@ const action: fc.Arbitrary<Action> = fc.record({
 const history = fc.array(fc.array(action, { minLength: 1, maxLength: 4 }), { maxLength: 30 })
 
 /** Invariants that hold after any operations in any order. */
-export function propertyContract({ harness }: UnderTest): void {
+export function propertyContract({ harness, runs }: UnderTest): void {
   describe('any sequence of operations', () => {
     it('keeps the counts right, one winner, and the rules of attempts and generations', async () => {
       let round = 0
@@ -157,7 +157,7 @@ export function propertyContract({ harness }: UnderTest): void {
         fc.asyncProperty(history, async (turns) => {
           await new Run(harness, `${++round}`).play(turns)
         }),
-        { numRuns: 80 },
+        { numRuns: runs(80) },
       )
     })
   })

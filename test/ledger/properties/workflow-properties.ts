@@ -16,7 +16,7 @@ const graphs = fc
   })
 
 /** Workflows of any graph whose jobs end in any order, several at a time. */
-export function workflowPropertyContract({ harness, ledger, row }: UnderTest): void {
+export function workflowPropertyContract({ harness, ledger, row, runs }: UnderTest): void {
   async function end(jobId: string, isGood: boolean): Promise<void> {
     await ledger.claim([jobMessage(jobId)], TERMS)
     if (isGood) {
@@ -64,7 +64,7 @@ export function workflowPropertyContract({ harness, ledger, row }: UnderTest): v
           const state = isGood ? 'completed' : 'failed'
           expect(await ledger.read.workflows.find(workflow.id)).toMatchObject({ state, open: 0 })
         }),
-        { numRuns: 40 },
+        { numRuns: runs(40) },
       )
     })
   })

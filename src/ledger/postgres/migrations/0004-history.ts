@@ -46,7 +46,4 @@ CREATE TABLE %S.bulk_operations (
   terms text NOT NULL
 );
 CREATE INDEX bulk_running ON %S.bulk_operations (seq) WHERE ended_at IS NULL;
-
--- Dead letters of all queues, in the order of their ends.
-CREATE INDEX jobs_dead_all ON %S.jobs (discarded_at, seq) WHERE is_dead_letter;
 `
