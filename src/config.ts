@@ -12,6 +12,7 @@ import { messageOf } from './errors.ts'
 import { type AccessConfig, isLoopback, readAccess } from './http/access/access-config.ts'
 import { checkQueueName } from './job/queue-name.ts'
 import { parseDuration } from './job/values/duration.ts'
+import { type PostgresAddress, readAddress } from './ledger/postgres/address.ts'
 import { LOG_LEVELS, type LogLevel } from './logger.ts'
 
 /**
@@ -26,8 +27,13 @@ export interface Config {
   amqpUrls: readonly string[]
   /** RabbitMQ's management API; may contain credentials. Null: unknown. */
   managementUrl: string | null
-  ledgerPath: string
+  ledger: LedgerLocation
+  /** Of SQLite only. */
   ledgerSync: 'full' | 'normal'
+  /** PostgreSQL's storage is replicated by other means than its standbys, as managed services do. */
+  isLedgerReplicated: boolean
+  /** Where other gateways' clients reach this one; null: at the address that it listens on. */
+  advertisedUrl: string | null
   queueType: 'classic' | 'quorum'
   queues: readonly string[]
   declare: 'eager' | 'lazy' | 'never'
@@ -74,6 +80,11 @@ export interface Config {
   sources: Readonly<Partial<Record<string, 'env' | 'file'>>>
 }
 
+export type LedgerLocation =
+  | { type: 'sqlite'; path: string }
+  /** May hold a password. */
+  | { type: 'postgres'; address: PostgresAddress }
+
 /** Far below the plugin's limit of 2³² − 1 ms (seed 002 §9.1.2). */
 const MAX_HORIZON_MS = 7 * 86_400_000
 
@@ -101,8 +112,20 @@ export const VARIABLES = {
     doc: "RabbitMQ's management API, to limit queues and to show more of RabbitMQ",
   },
   OJS_MANAGEMENT_URL_FILE: { fallback: '', doc: 'file that holds OJS_MANAGEMENT_URL' },
-  OJS_LEDGER: { fallback: 'sqlite:./data/ojs.db', doc: 'location of the ledger: sqlite:<path>' },
+  OJS_LEDGER: {
+    fallback: 'sqlite:./data/ojs.db',
+    doc: 'location of the ledger: sqlite:<path> | postgres://user:password@host:port/database',
+  },
+  OJS_LEDGER_FILE: { fallback: '', doc: 'file that holds OJS_LEDGER' },
   OJS_LEDGER_SYNC: { fallback: 'full', doc: 'full | normal (power loss may lose the last second)' },
+  OJS_LEDGER_REPLICATED: {
+    fallback: '0',
+    doc: "1: PostgreSQL's storage is replicated synchronously, which it does not know itself",
+  },
+  OJS_ADVERTISED_URL: {
+    fallback: '',
+    doc: 'PostgreSQL: where standbys send clients to; empty = the address it listens on',
+  },
   OJS_QUEUE_TYPE: { fallback: 'classic', doc: 'classic | quorum' },
   OJS_QUEUES: { fallback: 'default', doc: 'queues to declare at the start, comma-separated' },
   OJS_DECLARE: { fallback: 'lazy', doc: 'when to declare queues: eager | lazy | never' },
@@ -177,7 +200,12 @@ type Name = keyof typeof VARIABLES
 type Environment = Readonly<Record<string, string | undefined>>
 
 /** Secrets, which Docker and Kubernetes provide as files; `<NAME>_FILE` holds the path of one. */
-const MAY_BE_IN_FILES = ['OJS_AMQP_URL', 'OJS_API_KEYS', 'OJS_MANAGEMENT_URL'] as const
+const MAY_BE_IN_FILES = [
+  'OJS_AMQP_URL',
+  'OJS_API_KEYS',
+  'OJS_LEDGER',
+  'OJS_MANAGEMENT_URL',
+] as const
 
 /** Read by the command `recover` only: the gateway's URL, and the API key that the command sends. */
 const OTHER_NAMES = new Set([
@@ -203,8 +231,10 @@ export function readConfig(given: Environment): { config: Config; warnings: stri
     port: int('OJS_PORT', 0, 65_535),
     amqpUrls: amqpUrls(env['OJS_AMQP_URL'] || env['AMQP_URL'] || read('OJS_AMQP_URL'), mistakes),
     managementUrl: managementUrl(read('OJS_MANAGEMENT_URL'), mistakes),
-    ledgerPath: ledgerPath(read('OJS_LEDGER'), mistakes),
+    ledger: ledgerLocation(read('OJS_LEDGER'), mistakes),
     ledgerSync: oneOf('OJS_LEDGER_SYNC', ['full', 'normal']),
+    isLedgerReplicated: oneOf('OJS_LEDGER_REPLICATED', ['0', '1']) === '1',
+    advertisedUrl: advertisedUrl(read('OJS_ADVERTISED_URL'), mistakes),
     queueType: oneOf('OJS_QUEUE_TYPE', ['classic', 'quorum']),
     queues: queueNames(read('OJS_QUEUES'), read('OJS_PREFIX'), mistakes),
     declare: oneOf('OJS_DECLARE', ['eager', 'lazy', 'never']),
@@ -425,13 +455,23 @@ function amqpUrls(text: string, mistakes: string[]): string[] {
   return urls
 }
 
+function ledgerLocation(text: string, mistakes: string[]): LedgerLocation {
+  if (!/^postgres(ql)?:/i.test(text)) return { type: 'sqlite', path: ledgerPath(text, mistakes) }
+  const found: string[] = []
+  const address = /^postgres(ql)?:$/i.test(text) ? null : readAddress(text, found)
+  // Nothing of it is shown: it holds a password.
+  mistakes.push(...found.map((mistake) => `OJS_LEDGER ${mistake}`))
+  if (address !== null) return { type: 'postgres', address }
+  if (found.length === 0)
+    mistakes.push('OJS_LEDGER names no server; only npm start finds or starts one by itself')
+  return { type: 'sqlite', path: '' }
+}
+
 function ledgerPath(text: string, mistakes: string[]): string {
   const path = text.slice('sqlite:'.length)
-  if (/^postgres(ql)?:/i.test(text)) {
-    // Nothing of it is shown: it holds a password.
-    mistakes.push('OJS_LEDGER: a ledger on PostgreSQL cannot be used yet; it must be sqlite:<path>')
-  } else if (!text.startsWith('sqlite:') || path.trim() === '') {
-    mistakes.push('OJS_LEDGER must be sqlite:<path>')
+  if (!text.startsWith('sqlite:') || path.trim() === '') {
+    // Nor of this: it may be an address that begins otherwise than expected.
+    mistakes.push('OJS_LEDGER must be sqlite:<path> or postgres://user:password@host/database')
   } else if (path === ':memory:' || path.startsWith('file:')) {
     // SQLite reads ':memory:' as "no file", and a file: URI as the path of a differently named file.
     mistakes.push("OJS_LEDGER must be sqlite:<path> of a file, not ':memory:' or a file: URI")
@@ -443,6 +483,13 @@ function ledgerPath(text: string, mistakes: string[]): string {
     )
   }
   return path
+}
+
+function advertisedUrl(text: string, mistakes: string[]): string | null {
+  if (text === '') return null
+  if (!isWebAddress(text) || new URL(text).pathname !== '/' || /[?#]/.test(text))
+    mistakes.push('OJS_ADVERTISED_URL must be a URL such as http://gateway-1.internal:8080')
+  return text.replace(/\/$/, '')
 }
 
 function prefix(text: string, mistakes: string[]): string {

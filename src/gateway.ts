@@ -1,4 +1,5 @@
 /** The composition root: builds ledger, broker, operations, services and doors, and starts them. */
+import { hostname } from 'node:os'
 import type {
   Arrivals,
   BrokerHooks,
@@ -13,9 +14,17 @@ import { type Clock, systemClock } from './clock.ts'
 import type { Config } from './config.ts'
 import { controlDoor } from './control/consumer.ts'
 import { deadControlDoor } from './control/died-in-queue.ts'
+import { Failover } from './failover.ts'
 import { readTls } from './http/access/tls.ts'
 import { createHttpService } from './http/server.ts'
+import { createStandbyService } from './http/standby.ts'
 import type { Ledger } from './ledger/ledger.ts'
+import type { PostgresAddress } from './ledger/postgres/address.ts'
+import { LedgerClock } from './ledger/postgres/clock.ts'
+import type { Leadership } from './ledger/postgres/leadership.ts'
+import { refuseIncomplete } from './ledger/postgres/not-yet.ts'
+import { openPostgresLedger } from './ledger/postgres/open.ts'
+import { standBy } from './ledger/postgres/stand-by.ts'
 import { openSqliteLedger } from './ledger/sqlite/open.ts'
 import { type Service, startAll, stopAll } from './lifecycle.ts'
 import type { Logger } from './logger.ts'
@@ -66,7 +75,7 @@ const KEPT_EVENTS = 10_000
 /** A gateway that runs in this process. */
 export interface Gateway {
   /** The address that it listens on, e.g. `http://127.0.0.1:8080`. */
-  url: string
+  readonly url: string
   /**
    * Stops taking requests, answers those under way, makes the ledger the holder of the live leases, and
    * closes the ledger last. When `deadline` aborts, whatever is still open is cut off.
@@ -81,20 +90,85 @@ type Overrides = { clock?: Clock } & Pick<
 >
 
 /**
- * Starts a gateway. Resolves when it listens, whether or not RabbitMQ can be reached yet. Rejects when the
+ * Starts a gateway. Resolves when it listens, whether or not RabbitMQ can be reached yet; with a ledger on
+ * PostgreSQL perhaps as one that stands by while another is active. Rejects when the
  * ledger or a TLS file cannot be read, when the port cannot be bound, or when RabbitMQ lacks the plugin that
  * `delayMode` needs. After a rejection everything has been closed again, and the caller may retry.
  */
 export async function startGateway(
   config: Config,
   logger: Logger,
-  { clock = systemClock(), ...tuning }: Overrides = {},
+  overrides: Overrides = {},
 ): Promise<Gateway> {
+  const { ledger, ledgerSync: sync } = config
   const tls = config.access.tls && (await readTls(config.access.tls))
-  const { ledgerPath: path, ledgerSync: sync } = config
-  const ledger = await openSqliteLedger({ path, sync, logger, wall: () => clock.wall() })
+  if (ledger.type === 'postgres')
+    return startOnPostgres(config, logger, { address: ledger.address, tls, overrides })
+  const { clock = systemClock(), ...tuning } = overrides
+  const opened = openSqliteLedger({ path: ledger.path, sync, logger, wall: () => clock.wall() })
+  return composeOn(await opened, config, logger, { clock, tls, tuning })
+}
+
+interface OnPostgres {
+  address: PostgresAddress
+  tls: Given['tls']
+  overrides: Overrides
+}
+
+/** Others may share the ledger: one gateway serves at a time. */
+async function startOnPostgres(
+  config: Config,
+  logger: Logger,
+  { address, tls, overrides: { clock: given, ...tuning } }: OnPostgres,
+): Promise<Gateway> {
+  refuseIncomplete()
+  const clock = new LedgerClock()
+  const url = () => config.advertisedUrl ?? reachableUrl(failover.url)
+  const place = { address, prefix: config.prefix }
+  const { leadership, ledgerId } = await standBy(place, { url, clock, logger })
+  const { isLedgerReplicated: isStorageReplicated } = config
+  const failover: Failover = new Failover({
+    ...{ leadership, logger, port: config.port },
+    async activate(port, door) {
+      clock.settle()
+      const options = { ...place, logger, leadership, clock, isStorageReplicated }
+      const ledger = await openPostgresLedger(options)
+      const time = given ?? clock
+      return composeOn(ledger, { ...config, port }, logger, {
+        ...{ clock: time, tls, tuning, ledgerId, door },
+      })
+    },
+    openDoor: (port) => standbyDoor({ ...config, port }, logger, { leadership, clock, tls }),
+  })
+  return failover.start()
+}
+
+/** Another machine cannot connect to "all addresses". */
+function reachableUrl(url: string): string {
+  return url.replace(/\/\/(0\.0\.0\.0|\[::\])(?=:)/, `//${hostname()}`)
+}
+
+async function standbyDoor(
+  config: Config,
+  logger: Logger,
+  given: { leadership: Leadership; clock: Clock; tls: Given['tls'] },
+): Promise<Gateway> {
+  const { leadership, clock, tls } = given
+  const facts = () => leadership.seen
+  const door = createStandbyService({ ...config, tls, logger, now: () => clock.now(), facts })
+  await door.start()
+  return { url: door.url(), stop: (deadline) => door.stop(deadline) }
+}
+
+/** Closes the ledger again if the gateway cannot be started. */
+async function composeOn(
+  ledger: Ledger,
+  config: Config,
+  logger: Logger,
+  given: Omit<Given, 'ledger'>,
+): Promise<Gateway> {
   try {
-    return await compose(config, logger, { clock, ledger, tls, tuning })
+    return await compose(config, logger, { ...given, ledger })
   } catch (error) {
     await ledger.close()
     throw error
@@ -106,13 +180,17 @@ interface Given {
   ledger: Ledger
   tls: Awaited<ReturnType<typeof readTls>> | undefined
   tuning: Omit<Overrides, 'clock'>
+  /** Of a ledger that other gateways share. */
+  ledgerId?: string
+  /** Comes before the door of this gateway: frees its port. */
+  door?: Service
 }
 
 /** The composition root: builds everything in reading order and starts it. */
 async function compose(
   config: Config,
   logger: Logger,
-  { clock, ledger, tls, tuning }: Given,
+  { clock, ledger, tls, tuning, ledgerId, door }: Given,
 ): Promise<Gateway> {
   const metrics = createMetrics()
   const ring = new EventRing(KEPT_EVENTS, clock, uuid7)
@@ -121,7 +199,7 @@ async function compose(
   const ends = new EndWaiters()
   const events = createJobEvents([log, metrics.onJobEvent, ring.onJobEvent, ends.onJobEvent])
 
-  const brokerOptions: BrokerOptions = { ...config, ...tuning }
+  const brokerOptions: BrokerOptions = { ...config, ...tuning, ...(ledgerId && { ledgerId }) }
   const { observer } = metrics
   const broker = new RabbitBroker(brokerOptions, { clock, logger, random: Math.random, observer })
 
@@ -169,6 +247,7 @@ async function compose(
     outboxRelay,
     ...timers(deps, config),
     ...(isDebug ? [inFlightLog(deps)] : []),
+    ...(door ? [door] : []),
     http,
   ]
   for (const queue of config.queues) await ledger.recordQueue(queue, clock.now())

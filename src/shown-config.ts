@@ -10,6 +10,7 @@ export interface ShownSetting {
 /** Neither addresses and paths, nor what holds or guards a secret. */
 const SHOWN: readonly [keyof typeof VARIABLES, (config: Config) => unknown][] = [
   ['OJS_LEDGER_SYNC', ({ ledgerSync }) => ledgerSync],
+  ['OJS_LEDGER_REPLICATED', ({ isLedgerReplicated }) => isLedgerReplicated],
   ['OJS_QUEUE_TYPE', ({ queueType }) => queueType],
   ['OJS_QUEUES', ({ queues }) => queues],
   ['OJS_DECLARE', ({ declare }) => declare],

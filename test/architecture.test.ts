@@ -124,6 +124,7 @@ const ROOT_FILES = new Set([
   'gateway.ts',
   'config.ts',
   'dialect.ts',
+  'failover.ts',
   'log-output.ts',
   'own-version.ts',
   'shown-config.ts',

@@ -10,7 +10,7 @@ describe('configuration', () => {
     expect(config).toMatchObject({
       host: '127.0.0.1',
       port: 8080,
-      ledgerPath: './data/ojs.db',
+      ledger: { type: 'sqlite', path: './data/ojs.db' },
       queueType: 'classic',
       queues: ['default'],
       declare: 'lazy',
@@ -192,7 +192,7 @@ describe('configuration', () => {
       },
     })
     expect(config).toMatchObject({
-      ...{ host: '::1', port: 1, ledgerPath: '/l', ledgerSync: 'normal' },
+      ...{ host: '::1', port: 1, ledger: { type: 'sqlite', path: '/l' }, ledgerSync: 'normal' },
       ...{ queueType: 'quorum', queues: ['a', 'b'], declare: 'never', topologyPath: '/t' },
       ...{ prefix: 'p', visibilityTimeoutMs: 2, timeoutMs: 3, deliveryTimeoutMs: 60_004 },
       ...{ publishTimeoutMs: 105, consumerPriority: -6, maxQueues: 7, maxRetryQueues: 8 },
@@ -244,6 +244,11 @@ describe('configuration', () => {
     ['OJS_QUEUE_TYPE', 'stream'],
     ['OJS_PREFIX', 'Tenant'],
     ['OJS_LEDGER', 'postgres://x'],
+    ['OJS_LEDGER', 'postgres:'],
+    ['OJS_LEDGER', 'postgress://user:password@localhost/jobs'],
+    ['OJS_ADVERTISED_URL', 'gateway:8080'],
+    ['OJS_ADVERTISED_URL', 'http://gateway:8080/jobs'],
+    ['OJS_ADVERTISED_URL', 'http://user:password@gateway:8080'],
     ['OJS_LEDGER', 'sqlite:'],
     ['OJS_LEDGER', 'sqlite: '],
     ['OJS_LEDGER', 'sqlite:./data/ojs.db\r'],
@@ -261,6 +266,27 @@ describe('configuration', () => {
     ['OJS_API_KEYS', ','],
   ])('refuses %s=%s', (name, value) => {
     expect(() => readConfig({ [name]: value })).toThrow(ConfigError)
+  })
+
+  it('reads the address of a ledger on PostgreSQL, and says mistakes without any of it', () => {
+    const OJS_LEDGER = 'postgres://user:hunter2@a,b:5433/jobs?sslmode=verify-full'
+    const { ledger } = readConfig({ OJS_LEDGER }).config
+    const hosts = [
+      { host: 'a', port: 5432 },
+      { host: 'b', port: 5433 },
+    ]
+    expect(ledger).toMatchObject({ type: 'postgres', address: { hosts, password: 'hunter2' } })
+    for (const wrong of [
+      'postgres://user:hunter2@a/jobs',
+      'postgres://user:hunter2/@a',
+      'postgress://user:hunter2@a/b',
+      'postgresql:user:hunter2',
+    ]) {
+      const read = () => readConfig({ OJS_LEDGER: wrong })
+      expect(read, wrong).toThrow('OJS_LEDGER')
+      expect(read, wrong).not.toThrow('hunter2')
+    }
+    expect(() => readConfig({ OJS_LEDGER: 'postgres:' })).toThrow('npm start')
   })
 
   it('describes the whole rule for a prefix that breaks it', () => {

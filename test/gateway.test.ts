@@ -111,3 +111,10 @@ describe('the hooks through which the broker reads the ledger', () => {
     expect(hooks.queues.isPaused('default')).toBe(true)
   })
 })
+
+it('a gateway refuses a ledger on PostgreSQL that does not keep the whole contract yet', async () => {
+  const env = { OJS_LEDGER: 'postgres://user:hunter2@127.0.0.1:1/jobs', OJS_PORT: '0' }
+  const started = startGateway(readConfig(env).config, logger)
+  await expect(started).rejects.toThrow('cannot be used yet; it lacks')
+  await expect(started).rejects.not.toThrow('hunter2')
+})

@@ -25,6 +25,8 @@ it('GET /admin/system/config shows a fixed list of settings, and where each come
     'management_url',
     'management_url_file',
     'ledger',
+    'ledger_file',
+    'advertised_url',
     'topology',
     'api_keys',
     'api_keys_file',
@@ -50,4 +52,14 @@ it('GET /admin/system/config shows nothing of secrets, addresses and paths', () 
   for (const secret of ['hunter2', 'broker.internal', 'cafe', 'boss', 'secret-place', '10.1.2.3'])
     expect(text).not.toContain(secret)
   expect(config.sources).toMatchObject({ OJS_AMQP_URL: 'file', OJS_HOST: 'env' })
+})
+
+it('GET /admin/system/config shows nothing of a ledger on PostgreSQL', () => {
+  const file = join(dir, 'ledger')
+  writeFileSync(file, 'postgres://user:hunter2@pg.internal/jobs?sslmode=verify-full\n')
+  const { config } = readConfig({ OJS_LEDGER_FILE: file, OJS_ADVERTISED_URL: 'http://10.1.2.3' })
+  expect(config.ledger.type).toBe('postgres')
+  const text = JSON.stringify(shownConfig(config))
+  for (const secret of ['hunter2', 'pg.internal', '10.1.2.3']) expect(text).not.toContain(secret)
+  expect(config.sources).toMatchObject({ OJS_LEDGER: 'file' })
 })

@@ -108,7 +108,9 @@ export class Consumers {
       onQueueGone: (queue) => this.#onControlQueueGone(queue),
       onBacklogConsumed: () => this.#consumeSystem(),
     })
-    this.owner = new Owner({ ...deps, onChange: (state) => this.#onOwner(state) })
+    const { ledgerId } = options
+    const shared = ledgerId === undefined ? ledgerId : { ledgerId, exchange: deps.names.members }
+    this.owner = new Owner({ ...deps, shared, onChange: (state) => this.#onOwner(state) })
   }
 
   /** Called after every check of the exchanges and system queues, also long after the connect. */

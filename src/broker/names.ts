@@ -17,6 +17,8 @@ export interface Names {
   readonly dueDeadLetters: string
   readonly deadLetters: string
   readonly owner: string
+  /** See `ledger-members.ts`. */
+  readonly members: string
   /** Exchanges of ours that route nowhere: see `queue-identity.ts`. */
   readonly origin: string
   identity(id: string): string
@@ -55,6 +57,7 @@ export function createNames(prefix: string): Names {
     dueDeadLetters: named('ojs.system.due.dlx'),
     deadLetters: named('ojs.system.dead-letters'),
     owner: named('ojs.system.owner'),
+    members: named('ojs.system.gateways'),
     origin: named('ojs.system.origin'),
     ledger: (epoch) => named(`ojs.system.ledger.${new Date(epoch).toISOString()}`),
     identity: (id) => named(`ojs.system.marker.${id}`),

@@ -21,6 +21,8 @@ export interface BrokerOptions extends TopologyOptions {
   declare: DeclareStrategy
   /** Configured queues (`OJS_QUEUES`). */
   queues: readonly string[]
+  /** Of a ledger that several gateways share: those stand by, and are no rivals (`ownership.ts`). */
+  ledgerId?: string
   /** The most job queues that we declare for clients (`OJS_MAX_QUEUES`). */
   maxQueues: number
   /** The most retry queues that we declare, over all queues (`OJS_MAX_RUNGS`). */

@@ -18,6 +18,7 @@ import {
   requireHost,
   requireOneKey,
   requirePlainChunks,
+  type Step,
 } from './message/middleware.ts'
 import { observeRequest } from './message/observe.ts'
 import { errorRenderer } from './message/render-error.ts'
@@ -34,6 +35,8 @@ export interface AppOptions {
   /** Keeps a record of who did what. */
   audit(record: AuditRecord): void
   now(): number
+  /** What answers where no route does; default: 404. */
+  otherwise?: Step | undefined
 }
 
 /**
@@ -42,7 +45,7 @@ export interface AppOptions {
  * (`body.ts`). When a step or route throws, the error renderer at the end answers.
  */
 export function createApp(options: AppOptions): Express {
-  const { routes, logger, observer, access, now, audit: keep } = options
+  const { routes, logger, observer, access, now, audit: keep, otherwise = noSuchRoute } = options
   const { apiKeys, corsOrigins, rateLimit } = access
   const needsKeys = apiKeys.length > 0
   const app = bareApp()
@@ -54,7 +57,7 @@ export function createApp(options: AppOptions): Express {
   const checks = [requireHost, requireOneKey, requirePlainChunks, ...foreignPages(options)]
   app.use(inTurn([...checks, negotiateVersion, readContext]))
   mount(app, routes, { needsKeys, audit: keepRecords({ now, keep }) })
-  app.use(noSuchRoute)
+  app.use(otherwise)
   app.use(errorRenderer(logger))
   return app
 }

@@ -40,6 +40,7 @@ export interface HttpServerOptions {
   now(): number
   /** Keeps a record of who did what. */
   audit: AppOptions['audit']
+  otherwise?: AppOptions['otherwise']
   /** Only tests change these. */
   limits?: Partial<ConnectionLimits>
   /** Called when stop begins: FETCHes that wait for jobs must be answered now. */

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import { auditTrail } from '../operations/audit.ts'
 import type { Deps } from '../operations/deps.ts'
 import { health } from '../operations/health.ts'
-import { type ManifestFacts, manifest } from '../operations/manifest.ts'
+import { disasterRecovery, type ManifestFacts, manifest } from '../operations/manifest.ts'
 import { liveStats } from '../operations/queues/live-stats.ts'
 import type { EventRing } from '../telemetry/event-ring.ts'
 import { requireScope } from './access/queue-scope.ts'
@@ -51,7 +51,7 @@ export type HttpServiceOptions = Pick<HttpServerOptions, 'host' | 'port' | 'acce
     /** Whether the console is served. */
     hasConsole: boolean
     consoleLinks: SignIn['links']
-  } & Omit<ManifestFacts, 'baseUrl' | 'access' | 'maxBodyBytes'>
+  } & Omit<ManifestFacts, 'baseUrl' | 'access' | 'maxBodyBytes' | 'disasterRecovery'>
 
 /** Creates the HTTP door with all its routes (seed 001, Appendix A). */
 export function createHttpService(deps: Deps, options: HttpServiceOptions): HttpServer {
@@ -72,7 +72,10 @@ export function createHttpService(deps: Deps, options: HttpServiceOptions): Http
     health: () => health(deps, startedAt, server.isStopping),
     isDraining: () => server.isStopping,
     manifest: (reachedAs) =>
-      manifest({ ...options, access, maxBodyBytes, baseUrl: server.url(reachedAs) }),
+      manifest({
+        ...{ ...options, access, maxBodyBytes, baseUrl: server.url(reachedAs) },
+        disasterRecovery: () => disasterRecovery(deps.ledger.known.replication),
+      }),
     openApi: () => openApi(),
     signIn: signInOf(deps, options, () => routes),
   }

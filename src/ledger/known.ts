@@ -21,6 +21,7 @@ export interface Known {
   readonly workflows: KnownWorkflows
   readonly maintenance: KnownMaintenance
   readonly queueSettings: KnownQueueSettings
+  readonly replication: KnownReplication
 
   /** Every queue that was recorded and is not forgotten, oldest first. */
   queues(): readonly QueueRecord[]
@@ -131,9 +132,25 @@ interface KnownQueueSettings {
   of(queue: string): QueueSettings | null
 }
 
+/** What is left when machines are lost. */
+export interface KnownReplication {
+  readonly kind: 'sqlite' | 'postgres'
+
+  /** Does a commit survive the loss of any one machine? */
+  isReplicated(): boolean
+
+  /** How many other gateways wait to take over; always 0 with SQLite. */
+  standbys(): number
+}
+
 /** A condition of the ledger that an operator should look at. */
 export interface LedgerWarning {
-  code: 'ledger_cut_short' | 'ledger_exposed'
+  code:
+    | 'ledger_cut_short'
+    | 'ledger_exposed'
+    | 'ledger_not_replicated'
+    | 'ledger_slow'
+    | 'clock_offset'
   message: string
   details: Record<string, unknown>
 }

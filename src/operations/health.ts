@@ -11,11 +11,19 @@ export interface Health {
 }
 
 interface HealthBody {
-  status: 'ok' | 'degraded'
+  status: 'ok' | 'degraded' | 'standby'
   version: '1.0'
   uptime_seconds: number
   backend: { type: 'rabbitmq'; status: string; latency_ms?: number; error?: string }
-  ledger: { type: 'sqlite'; status: 'writable' | 'failing'; error?: string }
+  ledger: {
+    type: 'sqlite' | 'postgres'
+    status: 'writable' | 'failing'
+    /** With PostgreSQL: how many other gateways wait to take over. */
+    standbys?: number
+    error?: string
+  }
+  /** Of a standby: where the active gateway is. */
+  active_url?: string
   /** The gateway stops. */
   draining: boolean
   /** No new jobs are accepted, because an operator said so. */
@@ -59,11 +67,7 @@ export async function health(deps: Deps, startedAt: number, isDraining: boolean)
         ...(latency !== null && { latency_ms: Math.ceil(latency) }),
         ...(broker.state !== 'up' && { error: broker.reason }),
       },
-      ledger: {
-        type: 'sqlite',
-        status: fault === null ? 'writable' : 'failing',
-        ...(fault !== null && { error: fault }),
-      },
+      ledger: ledgerHealth(deps, fault),
       draining: isDraining,
       maintenance: isInMaintenance(deps),
       warnings: await healthWarnings(deps),
@@ -71,8 +75,50 @@ export async function health(deps: Deps, startedAt: number, isDraining: boolean)
   }
 }
 
+function ledgerHealth({ ledger }: Deps, fault: string | null): HealthBody['ledger'] {
+  const { kind, standbys } = ledger.known.replication
+  return {
+    type: kind,
+    status: fault === null ? 'writable' : 'failing',
+    ...(kind === 'postgres' && { standbys: standbys() }),
+    ...(fault !== null && { error: fault }),
+  }
+}
+
+/** What a gateway knows that stands by. */
+export interface StandbyFacts {
+  /** Where the active gateway is; null: there is none, or it is not known. */
+  activeUrl: string | null
+  /** Why the ledger cannot be asked; null: it answers. */
+  fault: string | null
+}
+
+/** The answer of `GET /ojs/v1/health` of a gateway that stands by: it takes no job, and is not broken. */
+export function standbyHealth({ activeUrl, fault }: StandbyFacts, uptime: number): HealthBody {
+  return {
+    status: 'standby',
+    version: '1.0',
+    uptime_seconds: uptime,
+    // Only the active gateway connects.
+    backend: { type: 'rabbitmq', status: 'disconnected' },
+    ledger: {
+      type: 'postgres',
+      status: fault === null ? 'writable' : 'failing',
+      ...(fault !== null && { error: fault }),
+    },
+    ...(activeUrl !== null && { active_url: activeUrl }),
+    draining: false,
+    maintenance: false,
+    warnings: [],
+  }
+}
+
 /** The answer for callers who are not operators: reasons and warnings name hosts, files and queues. */
-export function withoutReasons({ warnings, ...body }: HealthBody): Omit<HealthBody, 'warnings'> {
+export function withoutReasons({
+  warnings,
+  active_url,
+  ...body
+}: HealthBody): Omit<HealthBody, 'warnings' | 'active_url'> {
   return { ...body, backend: unexplained(body.backend), ledger: unexplained(body.ledger) }
 }
 

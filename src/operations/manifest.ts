@@ -1,5 +1,6 @@
 /** The conformance manifest: version, levels and capabilities of this gateway. */
 import type { PriorityOrder } from '../broker/broker.ts'
+import type { KnownReplication } from '../ledger/known.ts'
 
 /** The facts about this process that the manifest shows. */
 export interface ManifestFacts {
@@ -7,6 +8,7 @@ export interface ManifestFacts {
   baseUrl: string
   queueType: 'classic' | 'quorum'
   maxBodyBytes: number
+  disasterRecovery(): DisasterRecovery
   /** The priority order of the broker's queues; null until a connection has told it. */
   priorityOrder(): PriorityOrder | null
   access: {
@@ -67,7 +69,7 @@ export function manifest(facts: ManifestFacts): object {
       ...schemes,
       ...(rateLimit !== undefined && { request_limit: rateLimitText(rateLimit) }),
       idempotency_key: 'PUSH and PUSH batch honor an Idempotency-Key header for 24 hours.',
-      disaster_recovery: DISASTER_RECOVERY,
+      disaster_recovery: facts.disasterRecovery(),
       gzip_bodies: 'A body may have Content-Encoding: gzip. Limits count the bytes that are in it.',
       ...JOB_EXTENSIONS,
       ...OJS_EXTENSIONS,
@@ -121,9 +123,20 @@ const WORKER_EXTENSIONS = {
 
 /**
  * As OJS's document on disaster recovery counts (its extension is not claimed): 1 is one node's disk, where
- * the ledger is, whatever RabbitMQ replicates; and there is no second gateway to take over.
+ * the ledger is, whatever RabbitMQ replicates; 2 is a replicated ledger.
  */
-const DISASTER_RECOVERY = { durability_level: 1, ha_mode: 'none' }
+export interface DisasterRecovery {
+  durability_level: 1 | 2
+  ha_mode: 'none' | 'active-passive'
+}
+
+/** How it is now: `active-passive` while another gateway waits to take over. */
+export function disasterRecovery({ isReplicated, standbys }: KnownReplication): DisasterRecovery {
+  return {
+    durability_level: isReplicated() ? 2 : 1,
+    ha_mode: standbys() > 0 ? 'active-passive' : 'none',
+  }
+}
 
 /** The required authentication, which seed 001 §5.2 wants named under `extensions`. */
 function accessSchemes({ needsKeys, needsClientCertificate }: ManifestFacts['access']) {

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import type { PriorityOrder } from '../../src/broker/broker.ts'
-import { type ManifestFacts, manifest } from '../../src/operations/manifest.ts'
+import type { KnownReplication } from '../../src/ledger/known.ts'
+import { disasterRecovery, type ManifestFacts, manifest } from '../../src/operations/manifest.ts'
 
 const FACTS: ManifestFacts = {
   version: '1.2.3',
@@ -9,6 +10,12 @@ const FACTS: ManifestFacts = {
   maxBodyBytes: 12_345,
   priorityOrder: () => null,
   access: { needsKeys: false, needsClientCertificate: false, rateLimit: undefined },
+  disasterRecovery: () => disasterRecovery(replication(false, 0)),
+}
+
+/** What is known of a ledger on PostgreSQL. */
+function replication(isReplicated: boolean, standbys: number): KnownReplication {
+  return { kind: 'postgres', isReplicated: () => isReplicated, standbys: () => standbys }
 }
 
 /** The manifest as a client reads it. */
@@ -50,6 +57,11 @@ test('the manifest says what survives a failure, and no more', () => {
   const { capabilities, extensions, extension_details: details } = read()
   expect(details.disaster_recovery).toEqual({ durability_level: 1, ha_mode: 'none' })
   expect(extensions).not.toContain('disaster_recovery')
+  const shared = { disasterRecovery: () => disasterRecovery(replication(true, 1)) }
+  expect(read(shared).extension_details.disaster_recovery).toEqual({
+    durability_level: 2,
+    ha_mode: 'active-passive',
+  })
   expect(capabilities).toMatchObject({ cron: true, cron_jobs: true })
 })
 

@@ -1,4 +1,5 @@
 /** One ledger for each broker and prefix: the exclusive queue of the owner. */
+import { randomUUID } from 'node:crypto'
 import type { Channel } from 'amqplib'
 import type { Clock } from '../../clock.ts'
 import type { Logger } from '../../logger.ts'
@@ -6,6 +7,7 @@ import { type ChannelFailure, classify, closeChannel } from '../connection/chann
 import { type Connection, isStill } from '../connection/connection.ts'
 import { withScratchChannel } from '../connection/temporary-channel.ts'
 import { lookFor } from './entity.ts'
+import { joinMembers } from './ledger-members.ts'
 import type { QueueEntity, Topology } from './topology.ts'
 
 /** A restarted gateway finds its own old socket still dying; later retries come about every 2 s. */
@@ -25,6 +27,8 @@ export interface OwnerDeps {
   topology: Topology
   clock: Pick<Clock, 'now'>
   logger: Logger
+  /** Of a ledger that other gateways share; absent: nobody else has this ledger. */
+  shared?: { ledgerId: string; exchange: string } | undefined
   /** Called also when the state is the same but `problem` may have changed. */
   onChange(state: OwnerState): void
 }
@@ -34,6 +38,9 @@ export interface OwnerDeps {
  * connection. A second gateway gets 405 and waits; a dead owner's queue goes with its socket. A gateway that
  * waits beside a living owner does not take the queue while that owner reconnects, because its ledger does
  * not know the jobs in the broker.
+ *
+ * Gateways that share a ledger decide in it who is active, and the one before can write no more. So the active one
+ * is the owner at once, also while RabbitMQ still keeps the dead socket of the one before, which has the queue.
  */
 export class Owner {
   state: OwnerState = 'asking'
@@ -44,7 +51,13 @@ export class Owner {
   #foreignSince: number | null = null
   /** When another gateway was last seen to hold the queue. */
   #foreignUntil = 0
+  /** With the queue; null: it is not ours. */
   #channel: Channel | null = null
+  /** Of the present connection: another gateway of our ledger was connected when we were. */
+  #isShared = false
+  #joinedOn = 0
+  /** Since when that one has had the queue, as far as we know. */
+  #lockedSince: number | null = null
   #retry: NodeJS.Timeout | undefined
   #retryMs = FIRST_RETRY_MS
   #isStopped = false
@@ -58,7 +71,10 @@ export class Owner {
         if (this.#hasRival) this.#seeForeign()
         void this.claim()
       },
-      down: () => this.#become('asking'),
+      down: () => {
+        this.#channel = null
+        this.#become('asking')
+      },
     })
   }
 
@@ -74,18 +90,52 @@ export class Owner {
         this.#claimLater()
         return
       }
-      this.#channel = await connection.openChannel()
-      await this.#declare(this.#channel)
-      if (isStill(connection, generation)) this.#become('owner')
+      await this.#join()
+      const channel = await connection.openChannel()
+      await this.#declare(channel)
+      if (!isStill(connection, generation)) return
+      this.#channel = channel
+      this.#lockedSince = null
+      this.#become('owner')
     } catch (error) {
       if (!isStill(connection, generation)) return
-      const failure = classify(error)
-      if (failure.kind === 'locked') {
-        this.#seeForeign()
-        this.#become('foreign')
-      } else this.#complain(failure, error)
+      this.#refused(error)
       this.#claimLater()
     }
+  }
+
+  #refused(error: unknown): void {
+    const failure = classify(error)
+    if (failure.kind === 'locked' && this.#isPredecessor()) this.#become('owner')
+    else if (failure.kind === 'locked' || error instanceof OtherLedger) {
+      this.#seeForeign()
+      this.#become('foreign')
+    } else this.#complain(failure, error)
+  }
+
+  /** Once for each connection. */
+  async #join(): Promise<void> {
+    const { connection, topology, shared } = this.#deps
+    const { generation } = connection
+    if (shared === undefined || this.#joinedOn === generation) return
+    const { ledgerId, exchange } = shared
+    const membership = await joinMembers(connection, {
+      // A new one each time: RabbitMQ may still keep the one before, with our dead socket.
+      ...{ exchange, ledgerId, member: `${exchange}.${randomUUID()}` },
+      queueArguments: topology.owner(connection.serverVersion).arguments,
+    })
+    if (membership === 'other') throw new OtherLedger()
+    this.#isShared = membership === 'shared'
+    this.#joinedOn = generation
+    this.#lockedSince = null
+  }
+
+  /** Whoever has the queue had our ledger before us. Its dead socket does not last longer. */
+  #isPredecessor(): boolean {
+    if (!this.#isShared) return false
+    const now = this.#deps.clock.now()
+    this.#lockedSince ??= now
+    return now - this.#lockedSince < RIVAL_MS
   }
 
   /** Deletes the queue: the next gateway need not wait until RabbitMQ notices that our socket is dead. */
@@ -133,6 +183,7 @@ export class Owner {
       if (message !== null || this.#isStopped) return
       this.#deps.logger.warn({ queue: queue.name }, 'the owner queue was deleted')
       void closeChannel(channel)
+      this.#channel = null
       this.#become('asking')
       void this.claim()
     }
@@ -172,4 +223,9 @@ export class Owner {
     this.state = state
     this.#deps.onChange(state)
   }
+}
+
+/** Gateways of another ledger are connected. */
+class OtherLedger extends Error {
+  override readonly name = 'OtherLedger'
 }

@@ -36,7 +36,7 @@ export const MANIFEST: Description = {
 }
 
 const REPORT = entity('Health', {
-  status: oneOf(['ok', 'degraded']),
+  status: oneOf(['ok', 'degraded', 'standby']),
   version: TEXT,
   uptime_seconds: INTEGER,
   backend: object({
@@ -45,7 +45,13 @@ const REPORT = entity('Health', {
     'latency_ms?': INTEGER,
     'error?': TEXT,
   }),
-  ledger: object({ type: TEXT, status: oneOf(['writable', 'failing']), 'error?': TEXT }),
+  ledger: object({
+    type: oneOf(['sqlite', 'postgres']),
+    status: oneOf(['writable', 'failing']),
+    'standbys?': told('With PostgreSQL: how many gateways wait to take over.', INTEGER),
+    'error?': TEXT,
+  }),
+  'active_url?': told('Of a standby, for operators: where the active gateway is.', TEXT),
   draining: BOOLEAN,
   maintenance: BOOLEAN,
   'warnings?': told(
@@ -58,10 +64,13 @@ export const HEALTH: Description = {
   id: 'getHealth',
   tag: 'system',
   summary: 'Read whether jobs can be pushed, and what to look at',
-  answers: { 200: REPORT, 503: told('PUSH would fail, or the gateway stops.', REPORT) },
+  answers: {
+    200: REPORT,
+    503: told('PUSH would fail, the gateway stops, or it stands by.', REPORT),
+  },
 }
 
-const PROBE = object({ status: oneOf(['ok', 'degraded', 'draining']) })
+const PROBE = object({ status: oneOf(['ok', 'degraded', 'draining', 'standby']) })
 
 export const LIVENESS: Description = {
   id: 'isAlive',
@@ -74,7 +83,7 @@ export const READINESS: Description = {
   id: 'isReady',
   tag: 'system',
   summary: 'Ask whether jobs can be pushed',
-  answers: { 200: PROBE, 503: told('PUSH would fail, or the gateway stops.', PROBE) },
+  answers: { 200: PROBE, 503: told('PUSH would fail, the gateway stops, or it stands by.', PROBE) },
 }
 
 const PROMETHEUS: Schema = { type: 'string', contentMediaType: 'text/plain' }

@@ -82,6 +82,11 @@ export interface PostgresLedgerParts {
   reader: Reader
   memory: Memory
   logger: Logger
+  /** What operators are told of PostgreSQL and of the other gateways. */
+  standing: Pick<Known, 'replication' | 'warnings'>
+  onFenced?: (() => void) | undefined
+  /** What ends with the ledger. */
+  onClose?: () => void
 }
 
 /** Incomplete: what is missing throws when it is called. See `openPostgresLedger`. */
@@ -111,15 +116,17 @@ export class PostgresLedger implements Ledger {
   readonly #reader: Reader
   readonly #memory: Memory
   readonly #confirms: Confirms
+  readonly #onClose: () => void
 
   constructor(parts: PostgresLedgerParts) {
-    const { schema, reader, memory } = parts
+    const { schema, reader, memory, onClose = () => {} } = parts
+    this.#onClose = onClose
     this.#schema = schema
     this.#reader = reader
     this.#memory = memory
     this.#groups = new Groups(parts)
     this.#confirms = new Confirms(this.#groups, memory)
-    this.known = knownOf(memory, () => this.#groups.fault())
+    this.known = knownOf(memory, () => this.#groups.fault(), parts.standing)
     this.read = readsOf(schema, reader, memory)
     this.history = historyLedger(this.#groups)
     this.progress = progressLedger(this.#groups)
@@ -302,6 +309,7 @@ export class PostgresLedger implements Ledger {
   }
 
   async close(): Promise<void> {
+    this.#onClose()
     if (await this.#groups.close()) await this.#reader.close()
   }
 

@@ -4,6 +4,7 @@ import { sql as slots } from './migrations/0001-slots.ts'
 import { sql as jobs } from './migrations/0002-jobs.ts'
 import { sql as history } from './migrations/0004-history.ts'
 import { sql as keys } from './migrations/0005-keys.ts'
+import { sql as leader } from './migrations/0010-leader.ts'
 import { failureOf } from './sql-errors.ts'
 
 export interface Migration {
@@ -22,6 +23,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { sql: jobs, minReader: 2 },
   { sql: history, minReader: 3 },
   { sql: keys, minReader: 4 },
+  { sql: leader, minReader: 5 },
 ]
 
 /** The schema is of a newer gateway, and this one does not understand it. */

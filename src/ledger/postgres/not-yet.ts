@@ -15,3 +15,17 @@ export function partNotYet<T extends object>(what: string, own: Partial<T> = {})
       }),
   })
 }
+
+/** What a gateway would miss. Empty when the whole contract is kept. */
+const MISSING: readonly string[] = [
+  ...['cron jobs', 'schemas', 'pauses', 'settings of queues', 'maintenance', 'audit records'],
+  ...['workflows', 'idempotency keys', 'history', 'search', 'bulk operations', 'progress'],
+  ...['checkpoints', 'results', 'concurrency keys', 'unique jobs', 'native workers'],
+]
+
+/** Throws before anything is written to the database. */
+export function refuseIncomplete(missing = MISSING): void {
+  if (missing.length === 0) return
+  const parts = missing.join(', ')
+  throw new Error(`OJS_LEDGER: the ledger on PostgreSQL cannot be used yet; it lacks ${parts}`)
+}

@@ -2,22 +2,28 @@
 import { randomUUID } from 'node:crypto'
 import { retryQueueKey } from '../../job/retry/backoff.ts'
 import type { Logger } from '../../logger.ts'
-import type { PostgresAddress } from './address.ts'
+import type { LedgerClock } from './clock.ts'
 import { type Connection, connectWritable, type Row } from './connection.ts'
+import { Durability } from './durability.ts'
 import { type Counted, Memory } from './group/memory.ts'
 import { CHECKPOINTS, PROGRESS, RESULT_ENDS } from './group/notes.ts'
 import { OPERATIONS } from './group/operations.ts'
+import type { Leadership } from './leadership.ts'
 import { PostgresLedger } from './ledger.ts'
 import { migrate } from './migrations.ts'
 import { Reader } from './reader.ts'
 import { schemaOf } from './schema.ts'
 import { Slot } from './slot.ts'
+import type { PostgresPlace } from './stand-by.ts'
+import { standingOf } from './standing.ts'
 
-export interface PostgresLedgerOptions {
-  address: PostgresAddress
-  /** `OJS_PREFIX`. */
-  prefix: string
+export interface PostgresLedgerOptions extends PostgresPlace {
   logger: Logger
+  /** Its holder opens the ledger. Absent: nobody else does, and whoever opened it before is fenced. */
+  leadership?: Leadership
+  clock?: LedgerClock
+  /** The operator says that the storage below PostgreSQL is replicated. */
+  isStorageReplicated?: boolean
 }
 
 const TIMEOUTS = { connectMs: 5_000, answerMs: 30_000 }
@@ -29,19 +35,31 @@ const SIDES = [CHECKPOINTS, PROGRESS, RESULT_ENDS, OPERATIONS]
 const NONCES = 2 ** 32
 
 export async function openPostgresLedger(options: PostgresLedgerOptions): Promise<PostgresLedger> {
-  const { address, prefix, logger } = options
+  const { address, prefix, logger, leadership, clock } = options
   const schema = schemaOf(prefix)
   const connect = () => connectWritable(address, TIMEOUTS)
   await migrated(connect, schema)
-  const owner = randomUUID()
-  const slot = new Slot({ schema, id: SLOT, owner, connect })
-  const reader = new Reader(connect)
+  const owner = leadership?.owner ?? randomUUID()
+  const needsLease = leadership !== undefined
+  const slot = new Slot({ schema, id: SLOT, owner, connect, needsLease })
+  const reader = new Reader(connect, () => leadership?.isHeld ?? true)
+  const durability = new Durability({
+    rows: (text) => reader.rows(text),
+    isStorageReplicated: options.isStorageReplicated ?? false,
+  })
   try {
     // First the slot: from then on nobody else changes what is read.
     await slot.take()
     const memory = await remembered(schema, reader, owner)
-    return new PostgresLedger({ schema, slot, slotId: SLOT, reader, memory, logger })
+    await durability.start()
+    return new PostgresLedger({
+      ...{ schema, slot, slotId: SLOT, reader, memory, logger },
+      standing: standingOf(durability, leadership, clock),
+      onFenced: () => leadership?.lost(),
+      onClose: () => durability.stop(),
+    })
   } catch (error) {
+    durability.stop()
     await Promise.all([slot.close(), reader.close()])
     throw error
   }

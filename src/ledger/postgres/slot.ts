@@ -36,6 +36,8 @@ export interface SlotOptions {
   owner: string
   /** Opens a connection to the writable host. */
   connect: () => Promise<Connection>
+  /** Only the gateway that has the lease may take the slot (`Leadership`). */
+  needsLease?: boolean
 }
 
 /** Every fence is in a WHERE, which looks again after a wait; a database may have another level as its default. */
@@ -61,14 +63,19 @@ export class Slot {
     this.#options = options
   }
 
-  /** Takes the slot from whoever had it; that process can write through it no more. */
+  /**
+   * Takes the slot from whoever had it; that process can write through it no more. Rejects with `Fenced` if the
+   * lease that it needs has run out meanwhile.
+   */
   async take(): Promise<void> {
-    const { schema, id, owner } = this.#options
-    const text = `INSERT INTO ${schema}.slots AS old (id, owner, epoch, last_group) VALUES ($1, $2, 1, 0)
+    const { schema, id, owner, needsLease } = this.#options
+    const held = `FROM ${schema}.leader WHERE owner = $2 AND until > clock_timestamp()`
+    const text = `INSERT INTO ${schema}.slots AS old (id, owner, epoch, last_group)
+      SELECT $1::int, $2::uuid, 1, 0 ${needsLease ? held : ''}
       ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, epoch = old.epoch + 1
       RETURNING epoch, last_group`
     const row = await this.#askRow({ text, values: [id, owner] })
-    if (!row) throw new Error(`slot ${id} could not be taken`)
+    if (!row) throw new Fenced(`slot ${id} was not taken: the lease is not ours any more`)
     this.#group = row.last_group
   }
 

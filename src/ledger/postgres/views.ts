@@ -13,7 +13,11 @@ import { noteReads } from './parts/notes.ts'
 import type { Reader } from './reader.ts'
 
 /** What only this process writes, is of this moment. */
-export function knownOf(memory: Memory, fault: () => string | null): Known {
+export function knownOf(
+  memory: Memory,
+  fault: () => string | null,
+  { replication, warnings }: Pick<Known, 'replication' | 'warnings'>,
+): Known {
   const countsOf = (queue: string) => memory.counts.get(queue) ?? noCounts()
   return {
     staleMs: 0,
@@ -37,7 +41,8 @@ export function knownOf(memory: Memory, fault: () => string | null): Known {
     staleCopies: () => new Map(memory.stale),
     isConfirming: (outbox) => memory.confirming.has(outbox),
     fault,
-    warnings: () => [],
+    warnings,
+    replication,
   }
 }
 

@@ -73,6 +73,7 @@ export function knownOf(
     isConfirming: (outbox) => confirms.has(outbox),
     fault: () => access.fault(),
     warnings,
+    replication: { kind: 'sqlite', isReplicated: () => false, standbys: () => 0 },
   }
 }
 

@@ -42,6 +42,8 @@ export interface GroupsDeps {
   schema: string
   memory: Memory
   logger: Logger
+  /** Another gateway has the slot: this one can write no more. */
+  onFenced?: (() => void) | undefined
 }
 
 /**
@@ -256,6 +258,7 @@ export class Groups {
     if (this.#fault === null)
       this.#deps.logger.error({ err: error }, 'ledger: a group could not be committed')
     this.#fault = messageOf(error)
+    if (error instanceof Fenced) this.#deps.onFenced?.()
   }
 
   #failGroup(error: unknown, lazy: readonly Waiting[], waiting: readonly Waiting[]): void {
