@@ -80,7 +80,7 @@ export interface Config {
   sources: Readonly<Partial<Record<string, 'env' | 'file'>>>
 }
 
-export type LedgerLocation =
+type LedgerLocation =
   | { type: 'sqlite'; path: string }
   /** May hold a password. */
   | { type: 'postgres'; address: PostgresAddress }

@@ -1788,28 +1788,28 @@ export interface Operations {
     query: {}
     body: null
     answer: {
-      status: 'ok' | 'degraded' | 'draining'
+      status: 'ok' | 'degraded' | 'draining' | 'standby'
     }
   }
   'GET /healthz': {
     query: {}
     body: null
     answer: {
-      status: 'ok' | 'degraded' | 'draining'
+      status: 'ok' | 'degraded' | 'draining' | 'standby'
     }
   }
   'GET /readyz': {
     query: {}
     body: null
     answer: {
-      status: 'ok' | 'degraded' | 'draining'
+      status: 'ok' | 'degraded' | 'draining' | 'standby'
     }
   }
   'GET /ready': {
     query: {}
     body: null
     answer: {
-      status: 'ok' | 'degraded' | 'draining'
+      status: 'ok' | 'degraded' | 'draining' | 'standby'
     }
   }
   'GET /ojs/v1/openapi.json': {
@@ -3743,7 +3743,7 @@ export interface Manifest {
   }
 }
 export interface Health {
-  status: 'ok' | 'degraded'
+  status: 'ok' | 'degraded' | 'standby'
   version: string
   uptime_seconds: number
   backend: {
@@ -3753,10 +3753,18 @@ export interface Health {
     error?: string
   }
   ledger: {
-    type: string
+    type: 'sqlite' | 'postgres'
     status: 'writable' | 'failing'
+    /**
+     * With PostgreSQL: how many gateways wait to take over.
+     */
+    standbys?: number
     error?: string
   }
+  /**
+   * Of a standby, for operators: where the active gateway is.
+   */
+  active_url?: string
   draining: boolean
   maintenance: boolean
   /**
