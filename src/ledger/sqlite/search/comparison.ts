@@ -1,19 +1,11 @@
 /** Compares the rows of a search with its filter, many in one statement. */
-import {
-  carryNeedle,
-  envelopeNeedle,
-  errorNeedle,
-  hasError,
-  hasTags,
-  hasTexts,
-  type JobFilter,
-  meets,
-} from '../../../job/search/filter.ts'
-import type { CheckedRow, Key, Needles, Texts } from '../sql/search.ts'
+import type { JobFilter } from '../../../job/search/filter.ts'
+import { type CheckedRow, isMet, needlesOf, textsOf } from '../../lists/comparing.ts'
+import { MAX_ENVELOPES } from '../../lists/limits.ts'
+import type { Key } from '../../lists/order.ts'
+import type { Needles, Texts } from '../sql/search.ts'
 import type { Store } from '../state/store.ts'
 
-/** Bytes of envelopes that one search reads at most: jobs may be megabytes. */
-const MAX_BYTES = 512 * 1024 * 1024
 /** Rows, and bytes of envelopes, of one statement: it holds the event loop. */
 const MOST_AT_ONCE = 64
 const FEWEST_AT_ONCE = 4
@@ -45,16 +37,14 @@ export class Comparison {
   constructor(store: Store, filter: JobFilter) {
     this.#store = store
     this.#filter = filter
-    this.#needles = needlesOf(filter)
-    const { tags, errorType, errorPattern, meta, args } = filter.text
-    const isEnvelopeAsked = meta.length > 0 || args !== undefined
-    const isErrorAsked = errorType !== null || errorPattern !== null
-    this.#texts = [tags.length > 0 ? 1 : 0, isErrorAsked ? 1 : 0, isEnvelopeAsked ? 1 : 0]
+    this.#needles = needleList(filter)
+    const { carry, error, envelope } = textsOf(filter)
+    this.#texts = [carry ? 1 : 0, error ? 1 : 0, envelope ? 1 : 0]
   }
 
   /** It has read as much as one search may. */
   get isExhausted(): boolean {
-    return this.#bytes >= MAX_BYTES
+    return this.#bytes >= MAX_ENVELOPES
   }
 
   /** The rows of the keys that match the whole filter, by their `seq`. */
@@ -87,26 +77,9 @@ function bySeq(rows: readonly CheckedRow[]): Map<number, CheckedRow> {
   return new Map(rows.map((row) => [row.seq, row]))
 }
 
-function needlesOf({ workerId, enqueued, ended, text }: JobFilter): Needles {
-  return [
-    workerId,
-    enqueued.from ?? Number.MIN_SAFE_INTEGER,
-    enqueued.until ?? Number.MAX_SAFE_INTEGER,
-    ended.from,
-    ended.until,
-    carryNeedle(text),
-    errorNeedle(text),
-    envelopeNeedle(text),
-  ]
-}
-
-function isMet(filter: JobFilter, row: CheckedRow): boolean {
-  if (isErasedRow(row) || !meets(filter, row)) return false
-  const { text } = filter
-  if (!hasTags(text, row.carry) || !hasError(text, row.error)) return false
-  return row.envelope === null || hasTexts(text, row.envelope)
-}
-
-function isErasedRow({ state }: { state: string }): boolean {
-  return state === 'withdrawn'
+function needleList(filter: JobFilter): Needles {
+  const needles = needlesOf(filter)
+  const { workerId, enqueuedFrom, enqueuedUntil, endedFrom, endedUntil } = needles
+  const times = [enqueuedFrom, enqueuedUntil, endedFrom, endedUntil] as const
+  return [workerId, ...times, needles.carry, needles.error, needles.envelope]
 }

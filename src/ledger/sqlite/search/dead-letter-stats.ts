@@ -1,10 +1,9 @@
 /** The numbers of dead letters: by queue from kept counts, else from the newest of them. */
 import { ANY_JOB, errorTypeOf } from '../../../job/search/filter.ts'
 import type { DeadLetterStats } from '../../dead-letters.ts'
+import { MAX_DEAD_LOOKED_AT } from '../../lists/limits.ts'
 import type { Store } from '../state/store.ts'
 import { byDeath, deadIn } from './sources.ts'
-
-const MAX_LOOKED_AT = 100_000
 
 /** See `DeadLetterLedger.deadLetterStats`. */
 export function* statsOfDead(
@@ -22,7 +21,7 @@ export function* statsOfDead(
   const { merge } = byDeath(store, filter, { isAscending: false, after: null })
   let searched = 0
   let newestAt: number | null = null
-  for (let key = merge.next(); key !== null && searched < MAX_LOOKED_AT; key = merge.next()) {
+  for (let key = merge.next(); key !== null && searched < MAX_DEAD_LOOKED_AT; key = merge.next()) {
     newestAt ??= key.at
     searched += 1
     const facts = store.statements.deadFacts.get(key.seq)
@@ -36,7 +35,7 @@ export function* statsOfDead(
     total: deadIn(store, queues),
     ...{ byQueue, byType, byErrorType, newestAt },
     oldestAt: first?.at ?? null,
-    searched: searched < MAX_LOOKED_AT ? null : searched,
+    searched: searched < MAX_DEAD_LOOKED_AT ? null : searched,
   }
 }
 

@@ -1,5 +1,5 @@
 /** Merges ordered ranges of an index into one ordered list, reading each only as far as it is needed. */
-import type { Key } from '../sql/search.ts'
+import type { Key } from '../../lists/order.ts'
 
 /** The next keys of a range behind a place, at most `limit`. */
 export type ReadRange = (after: Key, limit: number) => Key[]

@@ -1,12 +1,9 @@
 /** Since when the oldest jobs of each queue wait. */
+import { MAX_OVERDUE, MAX_TYPES } from '../../lists/limits.ts'
 import type { OldestJobs } from '../../search.ts'
 import type { Store } from '../state/store.ts'
 import { typesIn } from './sources.ts'
 
-/** A queue with more types is looked at no further: each type is two seeks. */
-const MAX_TYPES = 1_000
-/** Overdue jobs of each kind, the most overdue first; promotion leaves few. */
-const MAX_OVERDUE = 10_000
 const PART = 256
 
 /** Finds the oldest jobs of the queues, by the first entries of index ranges. Pauses between its steps. */

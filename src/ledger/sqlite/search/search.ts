@@ -1,9 +1,17 @@
 /** Finds jobs, counts them, and pages through their ids. */
 import type { Carry, JobState } from '../../../job/job.ts'
 import type { JobFilter } from '../../../job/search/filter.ts'
-import { partOfHeap } from '../../../memory.ts'
+import { hasOwnIndex, isCounted, isCountOfDead, needsRow } from '../../../job/search/needs.ts'
 import { startNow } from '../../../slices.ts'
 import type { DeadLetterStats } from '../../dead-letters.ts'
+import {
+  MAX_COMPARED,
+  MAX_COMPARED_FOR_COUNT,
+  MAX_LISTED_TEXT,
+  MAX_LOOKED_FOR_IDS,
+  MAX_SORTED,
+} from '../../lists/limits.ts'
+import { createdBetween, type Direction, type Key, orderOf, sortValue } from '../../lists/order.ts'
 import type {
   Counted,
   Found,
@@ -17,7 +25,6 @@ import type {
 } from '../../search.ts'
 import type { Access } from '../commit/access.ts'
 import { changed, toStanding } from '../sql/rows.ts'
-import type { CheckedRow, Key } from '../sql/search.ts'
 import type { Store } from '../state/store.ts'
 import { Comparison, rowsOf } from './comparison.ts'
 import { statsOfDead } from './dead-letter-stats.ts'
@@ -27,30 +34,13 @@ import {
   byDeath,
   byDueTime,
   countOf,
-  createdBetween,
-  type Direction,
   deadIn,
-  hasOwnIndex,
-  isCounted,
-  isCountOfDead,
-  needsRow,
-  orderOf,
   rangesOf,
   type Source,
 } from './sources.ts'
 
-/** Of a list that has to compare its rows one by one. */
-const MAX_COMPARED = 100_000
-/** A number is not worth as much. */
-const MAX_COMPARED_FOR_COUNT = 10_000
-/** Of a list in an order without an index: so many jobs are put in order. */
-const MAX_SORTED = 10_000
-/** A page of `ids` ends after so many rows, so that its caller has its turn. */
-const MAX_LOOKED_FOR_IDS = 20_000
 /** Keys that are taken before the search may pause. */
 const KEYS_PER_STEP = 64
-/** Characters of the texts of one page. */
-const MAX_LISTED_TEXT = partOfHeap(1 / 32, 64 * 1024 * 1024)
 
 /** How many of the keys that match are wanted, after which. */
 interface Wanted {
@@ -208,22 +198,6 @@ function* sorted(
 function inMemory(keys: readonly Key[]): Source['merge'] {
   let next = 0
   return { next: () => keys[next++] ?? null }
-}
-
-/** What a job is ordered by. A job without the value comes last in both directions. */
-function sortValue(row: CheckedRow, order: JobOrder, isAscending: boolean): number {
-  const last = isAscending ? Number.MAX_SAFE_INTEGER : Number.MIN_SAFE_INTEGER
-  switch (order) {
-    case 'priority':
-      return row.priority
-    case 'scheduled_at':
-      return row.dueAt ?? last
-    case 'updated_at':
-    case 'discarded_at':
-      return row.endedAt ?? Math.max(row.enqueuedAt, row.startedAt ?? row.enqueuedAt)
-    case 'created_at':
-      return row.createdAt
-  }
 }
 
 function pageFrom(

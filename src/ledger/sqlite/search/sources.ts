@@ -1,24 +1,30 @@
 /** Which ranges of which index hold the jobs of a filter, and what they leave to be compared. */
-import { JOB_STATES, type JobState } from '../../../job/job.ts'
+import type { JobState } from '../../../job/job.ts'
+import { ALWAYS, isOpen, type JobFilter, type TypePattern } from '../../../job/search/filter.ts'
+
 import {
-  ALWAYS,
-  envelopeNeedle,
-  isOpen,
-  type JobFilter,
-  type TypePattern,
-} from '../../../job/search/filter.ts'
+  isOfDueJobs,
+  needsRow,
+  statesOf,
+  wantedStates,
+  wantedTypes,
+} from '../../../job/search/needs.ts'
+import { MAX_FEW_DUE, MAX_RANGES } from '../../lists/limits.ts'
+import {
+  createdBetween,
+  type Direction,
+  endedBetween,
+  type Key,
+  type Limits,
+  NO_LIMITS,
+  orderOf,
+  startOf,
+} from '../../lists/order.ts'
 import type { Flag } from '../sql/driver.ts'
-import type { Key } from '../sql/search.ts'
 import type { Store } from '../state/store.ts'
 import { Merge, type ReadRange } from './merge.ts'
 
-const ENDED: readonly JobState[] = ['completed', 'cancelled', 'discarded']
-const DUE: readonly JobState[] = ['scheduled', 'retryable']
 const ON_TIME_AND_LATE: readonly Flag[] = [0, 1]
-/** Ranges of one search at most: with more types than that, it says that it has not looked at all. */
-const MAX_RANGES = 20_000
-const EARLIEST = Number.MIN_SAFE_INTEGER
-const LATEST = Number.MAX_SAFE_INTEGER
 
 /** One range of `jobs_search`. */
 export type SearchRange = [queue: string, state: JobState, type: string, isLate: Flag]
@@ -30,18 +36,6 @@ export interface Source {
   isRough: boolean
   /** True: it lacks rows that may match. */
   isCut: boolean
-}
-
-/** Where a list begins, and in which direction it goes. */
-export interface Direction {
-  isAscending: boolean
-  after: Key | null
-}
-
-/** The times between which rows of a list are read. */
-interface Limits {
-  from: number
-  until: number
 }
 
 /** Opens the list of the rows that may match, in the order of `created_at`. Pauses between its steps. */
@@ -78,11 +72,10 @@ export function* byCreation(
 
 /** The list of scheduled and retryable jobs in the order of their due times; null if others may match too. */
 export function byDueTime(store: Store, filter: JobFilter, direction: Direction): Source | null {
-  const { states, queues, types } = filter
-  if (states.length === 0 || !states.every((state) => DUE.includes(state))) return null
-  const isFew = queues.length > 0 && countOf(store, states, queues) <= 10_000
-  if (isFew || types.length > 0 || hasOwnIndex(filter)) return null
-  const limits = { from: EARLIEST, until: LATEST }
+  const { states, queues } = filter
+  const isFew = queues.length > 0 && countOf(store, states, queues) <= MAX_FEW_DUE
+  if (isFew || !isOfDueJobs(filter)) return null
+  const limits = NO_LIMITS
   const merge = new Merge(startOf(direction, limits), orderOf(direction))
   const { searchDueDown, searchDueUp } = store.statements
   for (const state of states) {
@@ -93,8 +86,8 @@ export function byDueTime(store: Store, filter: JobFilter, direction: Direction)
 
 /** The list of dead letters in the order of their ends. Conditions with an index of their own are not for it. */
 export function byDeath(store: Store, filter: JobFilter, direction: Direction): Source {
-  const { queues, ended } = filter
-  const limits = { from: ended.from ?? EARLIEST, until: ended.until ?? LATEST }
+  const { queues } = filter
+  const limits = endedBetween(filter)
   const merge = new Merge(startOf(direction, limits), orderOf(direction))
   const { searchDeadDown, searchDeadUp, searchDeadInDown, searchDeadInUp } = store.statements
   for (const queue of new Set(queues)) {
@@ -104,42 +97,6 @@ export function byDeath(store: Store, filter: JobFilter, direction: Direction): 
   const ofRange = { ...filter, queues: [], states: [], ended: ALWAYS, isDeadLetter: false }
   const isRough = needsRow(ofRange) || filter.types.length > 0 || !isOpen(filter.created)
   return { merge, isRough, isCut: false }
-}
-
-/** Whether the filter has a condition that finds few jobs by an index of its own. */
-export function hasOwnIndex({ ids, workflowId, cron, errorCode }: JobFilter): boolean {
-  return ids.length > 0 || workflowId !== null || cron !== null || errorCode !== null
-}
-
-/** Whether a job in the ranges of `jobs_search` may yet fail the filter. */
-export function needsRow(filter: JobFilter): boolean {
-  const { workerId, priority, isDeadLetter, isHeld, enqueued, ended, text } = filter
-  return (
-    hasOwnIndex(filter) ||
-    priority !== null ||
-    isDeadLetter ||
-    isHeld != null ||
-    workerId !== null ||
-    !isOpen(enqueued) ||
-    !isOpen(ended) ||
-    text.tags.length > 0 ||
-    text.errorType !== null ||
-    text.errorPattern !== null ||
-    envelopeNeedle(text) !== null
-  )
-}
-
-/** Whether the kept counts say how many jobs match. */
-export function isCounted(filter: JobFilter): boolean {
-  return !needsRow(filter) && filter.types.length === 0 && isOpen(filter.created)
-}
-
-/** Whether the number of matches is that of dead letters, which are counted too. */
-export function isCountOfDead(filter: JobFilter): boolean {
-  const { isDeadLetter, states, types, created } = filter
-  if (!isDeadLetter || types.length > 0 || !isOpen(created)) return false
-  if (states.length > 0 && !states.includes('discarded')) return false
-  return !needsRow({ ...filter, isDeadLetter: false })
 }
 
 /** How many dead letters these queues have; an empty list: all. */
@@ -160,10 +117,6 @@ export function countOf(
     for (const state of statesOf(states)) count += counts[state]
   }
   return count
-}
-
-function statesOf(states: readonly JobState[]): Set<JobState> {
-  return new Set(states.length > 0 ? states : JOB_STATES)
 }
 
 /**
@@ -193,12 +146,6 @@ export function* rangesOf(
   return false
 }
 
-function wantedStates({ states, ended, isHeld }: JobFilter): JobState[] {
-  const all = [...statesOf(states)]
-  if (isHeld) return all.filter((state) => state === 'available')
-  return isOpen(ended) ? all : all.filter((state) => ENDED.includes(state))
-}
-
 function wantedQueues({ counter, queues: known }: Store, { queues, isHeld }: JobFilter) {
   const names = new Set(queues.length > 0 ? queues : known.all().map(({ name }) => name))
   return isHeld ? [...names].filter((name) => counter.held(name) > 0) : names
@@ -211,31 +158,15 @@ export function* typesIn(
   state: JobState,
   wanted: readonly TypePattern[],
 ): Generator<string> {
-  const exact = wanted.filter(({ isPrefix }) => !isPrefix).map(({ text }) => text)
-  const prefixes = withoutCovered(wanted)
-  for (const type of new Set(exact)) {
-    if (!prefixes.some(({ text }) => type.startsWith(text))) yield type
-  }
-  for (const { text } of wanted.length > 0 ? prefixes : [{ text: '' }]) {
+  const { exact, prefixes } = wantedTypes(wanted)
+  yield* exact
+  for (const text of prefixes) {
     let found = statements.typeFrom.get(queue, state, text)
     while (found?.type.startsWith(text)) {
       yield found.type
       found = statements.typeAfter.get(queue, state, found.type)
     }
   }
-}
-
-/** The prefixes without those that begin with another. */
-function withoutCovered(wanted: readonly TypePattern[]): TypePattern[] {
-  const prefixes = wanted.filter(({ isPrefix }) => isPrefix)
-  return prefixes.filter(
-    ({ text }, i) =>
-      !prefixes.some((other, j) => (other.text === text ? j < i : text.startsWith(other.text))),
-  )
-}
-
-export function createdBetween({ created }: JobFilter): Limits {
-  return { from: created.from ?? EARLIEST, until: created.until ?? LATEST }
 }
 
 function keysOf({ statements }: Store, { ids, workflowId }: JobFilter): Key[] {
@@ -275,16 +206,4 @@ function listed(keys: readonly Key[], direction: Direction, { from, until }: Lim
     const start = inRange.findIndex((key) => isBefore(after, key))
     return start < 0 ? [] : inRange.slice(start, start + limit)
   }
-}
-
-function startOf({ isAscending, after }: Direction, { from, until }: Limits): Key {
-  const edge = isAscending ? { at: from, seq: 0 } : { at: until, seq: 0 }
-  if (after === null) return edge
-  return orderOf({ isAscending })(edge, after) ? after : edge
-}
-
-export function orderOf({ isAscending }: Pick<Direction, 'isAscending'>) {
-  return isAscending
-    ? (a: Key, b: Key) => a.at < b.at || (a.at === b.at && a.seq < b.seq)
-    : (a: Key, b: Key) => a.at > b.at || (a.at === b.at && a.seq > b.seq)
 }

@@ -1,34 +1,9 @@
 /** Statements that find jobs. */
 import type { JobState } from '../../../job/job.ts'
+import type { CheckedRow } from '../../lists/comparing.ts'
+import type { Key } from '../../lists/order.ts'
 import type { Database, Flag } from './driver.ts'
 import { JOB_COLUMNS, type RawRow, STANDING_COLUMNS } from './rows.ts'
-
-/** A row and what it is ordered by. */
-export interface Key {
-  seq: number
-  at: number
-}
-
-/** The short columns that a filter looks at, and those texts that were asked for; the others are null. */
-export interface CheckedRow {
-  seq: number
-  id: string
-  state: JobState
-  queue: string
-  type: string
-  workerId: string | null
-  createdAt: number
-  enqueuedAt: number
-  endedAt: number | null
-  priority: number
-  isDeadLetter: Flag
-  holder: string | null
-  dueAt: number | null
-  startedAt: number | null
-  carry: string | null
-  error: string | null
-  envelope: string | null
-}
 
 /** What a row must have; null: anything. See `mayMatch`. */
 export type Needles = [

@@ -1,0 +1,76 @@
+/** What a row must have to be found: first what a statement can tell, then the rest. */
+import { isErased, type RowState } from '../../job/job.ts'
+import {
+  carryNeedle,
+  envelopeNeedle,
+  errorNeedle,
+  hasError,
+  hasTags,
+  hasTexts,
+  type JobFilter,
+  meets,
+  type SearchedJob,
+} from '../../job/search/filter.ts'
+
+/** The short columns that a filter looks at, and those texts that were asked for; the others are null. */
+export interface CheckedRow extends SearchedJob {
+  seq: number
+  state: RowState
+  dueAt: number | null
+  startedAt: number | null
+  carry: string | null
+  error: string | null
+  envelope: string | null
+}
+
+/** What a row must have; null: anything. The texts must contain theirs unless they have a backslash. */
+export interface Needles {
+  workerId: string | null
+  enqueuedFrom: number
+  enqueuedUntil: number
+  endedFrom: number | null
+  endedUntil: number | null
+  carry: string | null
+  error: string | null
+  envelope: string | null
+}
+
+/** Which texts a `CheckedRow` comes with. */
+export interface WithTexts {
+  carry: boolean
+  error: boolean
+  envelope: boolean
+}
+
+export const NO_TEXTS: WithTexts = { carry: false, error: false, envelope: false }
+
+export function needlesOf({ workerId, enqueued, ended, text }: JobFilter): Needles {
+  return {
+    workerId,
+    enqueuedFrom: enqueued.from ?? Number.MIN_SAFE_INTEGER,
+    enqueuedUntil: enqueued.until ?? Number.MAX_SAFE_INTEGER,
+    endedFrom: ended.from,
+    endedUntil: ended.until,
+    carry: carryNeedle(text),
+    error: errorNeedle(text),
+    envelope: envelopeNeedle(text),
+  }
+}
+
+/** The texts that `isMet` compares. */
+export function textsOf({ text }: JobFilter): WithTexts {
+  const { tags, errorType, errorPattern, meta, args } = text
+  return {
+    carry: tags.length > 0,
+    error: errorType !== null || errorPattern !== null,
+    envelope: meta.length > 0 || args !== undefined,
+  }
+}
+
+/** Whether the row matches the whole filter. Without its envelope, that is not compared. */
+export function isMet(filter: JobFilter, row: Omit<CheckedRow, 'seq'>): boolean {
+  if (isErased(row.state) || !meets(filter, row)) return false
+  const { text } = filter
+  if (!hasTags(text, row.carry) || !hasError(text, row.error)) return false
+  return row.envelope === null || hasTexts(text, row.envelope)
+}

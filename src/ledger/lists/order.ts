@@ -1,0 +1,75 @@
+/** In which order rows are listed, and where a list begins. */
+import type { JobFilter } from '../../job/search/filter.ts'
+import type { JobOrder } from '../search.ts'
+import type { CheckedRow } from './comparing.ts'
+
+/** The number of a row, and what it is ordered by. */
+export interface Key {
+  seq: number
+  at: number
+}
+
+/** Where a list begins, and in which direction it goes. */
+export interface Direction {
+  isAscending: boolean
+  /** The list begins behind it; null: at its start. */
+  after: Key | null
+}
+
+/** The values between which rows of a list are read: `until` is not included. */
+export interface Limits {
+  from: number
+  until: number
+}
+
+const EARLIEST = Number.MIN_SAFE_INTEGER
+const LATEST = Number.MAX_SAFE_INTEGER
+
+export const NO_LIMITS: Limits = { from: EARLIEST, until: LATEST }
+
+export function createdBetween({ created }: JobFilter): Limits {
+  return { from: created.from ?? EARLIEST, until: created.until ?? LATEST }
+}
+
+export function endedBetween({ ended }: JobFilter): Limits {
+  return { from: ended.from ?? EARLIEST, until: ended.until ?? LATEST }
+}
+
+/** The place behind which the list begins. */
+export function startOf({ isAscending, after }: Direction, { from, until }: Limits): Key {
+  const edge = isAscending ? { at: from, seq: 0 } : { at: until, seq: 0 }
+  if (after === null) return edge
+  return orderOf({ isAscending })(edge, after) ? after : edge
+}
+
+/** Whether key `a` comes before key `b` in the list. */
+export function orderOf({
+  isAscending,
+}: Pick<Direction, 'isAscending'>): (a: Key, b: Key) => boolean {
+  return isAscending
+    ? (a, b) => a.at < b.at || (a.at === b.at && a.seq < b.seq)
+    : (a, b) => a.at > b.at || (a.at === b.at && a.seq > b.seq)
+}
+
+/** What a job is ordered by. A job without the value comes last in both directions. */
+export function sortValue(
+  row: Pick<
+    CheckedRow,
+    'priority' | 'dueAt' | 'endedAt' | 'enqueuedAt' | 'startedAt' | 'createdAt'
+  >,
+  order: JobOrder,
+  isAscending: boolean,
+): number {
+  const last = isAscending ? LATEST : EARLIEST
+  switch (order) {
+    case 'priority':
+      return row.priority
+    case 'scheduled_at':
+      return row.dueAt ?? last
+    case 'updated_at':
+    case 'discarded_at':
+      return row.endedAt ?? Math.max(row.enqueuedAt, row.startedAt ?? row.enqueuedAt)
+    case 'created_at':
+      return row.createdAt
+  }
+}
