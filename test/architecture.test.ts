@@ -288,7 +288,7 @@ const FLOORS: Readonly<Record<string, { order: readonly string[]; shared: RegExp
     shared: /^job\/[\w-]+\.ts$/,
   },
   'ledger/postgres/': {
-    order: ['group', 'writes', 'parts'],
+    order: ['group', 'search', 'writes', 'parts'],
     shared: /^ledger\/postgres\/(connection|slot|not-yet|reader)\.ts$/,
   },
   'ledger/sqlite/': {

@@ -80,6 +80,8 @@ export interface PostgresLedgerParts {
   slot: Slot
   slotId: number
   reader: Reader
+  /** For searches. */
+  searcher: Reader
   memory: Memory
   logger: Logger
   /** What operators are told of PostgreSQL and of the other gateways. */
@@ -114,20 +116,22 @@ export class PostgresLedger implements Ledger {
   readonly #schema: string
   readonly #groups: Groups
   readonly #reader: Reader
+  readonly #readers: readonly Reader[]
   readonly #memory: Memory
   readonly #confirms: Confirms
   readonly #onClose: () => void
 
   constructor(parts: PostgresLedgerParts) {
-    const { schema, reader, memory, onClose = () => {} } = parts
+    const { schema, reader, searcher, memory, onClose = () => {} } = parts
     this.#onClose = onClose
     this.#schema = schema
     this.#reader = reader
+    this.#readers = [reader, searcher]
     this.#memory = memory
     this.#groups = new Groups(parts)
     this.#confirms = new Confirms(this.#groups, memory)
     this.known = knownOf(memory, () => this.#groups.fault(), parts.standing)
-    this.read = readsOf(schema, reader, memory)
+    this.read = readsOf(schema, reader, searcher, memory)
     this.history = historyLedger(this.#groups)
     this.progress = progressLedger(this.#groups)
     this.checkpoints = checkpointLedger(this.#groups)
@@ -310,7 +314,8 @@ export class PostgresLedger implements Ledger {
 
   async close(): Promise<void> {
     this.#onClose()
-    if (await this.#groups.close()) await this.#reader.close()
+    if (!(await this.#groups.close())) return
+    await Promise.all(this.#readers.map((reader) => reader.close()))
   }
 
   applyReports(events: readonly ReportedEvent[], terms: ReportTerms): Promise<ReportResult[]> {

@@ -42,7 +42,9 @@ export async function openPostgresLedger(options: PostgresLedgerOptions): Promis
   const owner = leadership?.owner ?? randomUUID()
   const needsLease = leadership !== undefined
   const slot = new Slot({ schema, id: SLOT, owner, connect, needsLease })
-  const reader = new Reader(connect, () => leadership?.isHeld ?? true)
+  const isUsable = () => leadership?.isHeld ?? true
+  const reader = new Reader(connect, isUsable)
+  const searcher = new Reader(connect, isUsable)
   const durability = new Durability({
     rows: (text) => reader.rows(text),
     isStorageReplicated: options.isStorageReplicated ?? false,
@@ -53,14 +55,14 @@ export async function openPostgresLedger(options: PostgresLedgerOptions): Promis
     const memory = await remembered(schema, reader, owner)
     await durability.start()
     return new PostgresLedger({
-      ...{ schema, slot, slotId: SLOT, reader, memory, logger },
+      ...{ schema, slot, slotId: SLOT, reader, searcher, memory, logger },
       standing: standingOf(durability, leadership, clock),
       onFenced: () => leadership?.lost(),
       onClose: () => durability.stop(),
     })
   } catch (error) {
     durability.stop()
-    await Promise.all([slot.close(), reader.close()])
+    await Promise.all([slot.close(), reader.close(), searcher.close()])
     throw error
   }
 }

@@ -8,9 +8,9 @@ import { jobsOf, ROW, TEXTS, toStanding } from './group/columns.ts'
 import { type Counts, type Memory, noCounts } from './group/memory.ts'
 import { partNotYet } from './not-yet.ts'
 import { bulkReads } from './parts/bulk.ts'
-import { statsOfDead } from './parts/dead-letters.ts'
 import { noteReads } from './parts/notes.ts'
 import type { Reader } from './reader.ts'
+import { PostgresSearch } from './search/search.ts'
 
 /** What only this process writes, is of this moment. */
 export function knownOf(
@@ -75,7 +75,9 @@ type Asked = Pick<
   | 'tombstones'
 >
 
-export function readsOf(schema: string, reader: Reader, memory: Memory): Reads {
+/** `searcher`: reads that may take long, and must not keep others waiting. */
+export function readsOf(schema: string, reader: Reader, searcher: Reader, memory: Memory): Reads {
+  const search = new PostgresSearch({ schema, asks: searcher, memory })
   const asked = new Rows(schema, reader, memory)
   const own: Asked = {
     find: (id) => asked.find(id),
@@ -101,9 +103,9 @@ export function readsOf(schema: string, reader: Reader, memory: Memory): Reads {
     bulk: bulkReads(schema, reader),
     traffic: partNotYet('traffic'),
     audit: partNotYet('audit records'),
-    search: partNotYet('search'),
+    search,
     concurrency: partNotYet('concurrency keys'),
-    deadLetterStats: (queues) => statsOfDead(schema, reader, memory, queues),
+    deadLetterStats: (queues) => search.deadLetterStats(queues),
   }
 }
 

@@ -49,7 +49,7 @@ export const TEXTS = 'b.carry, b.error, b.errors, b.result, b.envelope'
 
 const LIST = NAMES.map(snakeCase).join(', ')
 const TYPES = NAMES.map((name) => `"${name}" ${COLUMNS[name]}`).join(', ')
-const RECORD = `json_to_recordset($1) AS n (${TYPES})`
+const RECORD = `json_to_recordset($1) AS n (${TYPES}, "errorCode" text)`
 const GIVEN = NAMES.map((name) => `n."${name}"`).join(', ')
 const BODIES = `unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
   AS n (id, carry, error, errors, result, envelope)`
@@ -71,15 +71,19 @@ export function readTexts(schema: string, ids: readonly string[]): Statement {
   return { text, values: [ids] }
 }
 
+/** A row to be stored. `errorCode`: `errorKeyOf` of its error; absent: that has not changed. */
+export type StoredRow = KeptRow & { errorCode?: string }
+
 /** In the order of arrival. */
-export function insertRows(schema: string, rows: readonly KeptRow[]): Statement {
-  const text = `INSERT INTO ${schema}.jobs (${LIST}) SELECT ${GIVEN} FROM ${RECORD}`
+export function insertRows(schema: string, rows: readonly StoredRow[]): Statement {
+  const text = `INSERT INTO ${schema}.jobs (${LIST}, error_code)
+    SELECT ${GIVEN}, coalesce(n."errorCode", '') FROM ${RECORD}`
   return { text, values: [JSON.stringify(rows)] }
 }
 
-export function updateRows(schema: string, rows: readonly KeptRow[]): Statement {
-  const text = `UPDATE ${schema}.jobs j SET (${LIST}) = ROW (${GIVEN}) FROM ${RECORD}
-    WHERE j.id = n.id`
+export function updateRows(schema: string, rows: readonly StoredRow[]): Statement {
+  const text = `UPDATE ${schema}.jobs j SET (${LIST}, error_code)
+    = ROW (${GIVEN}, coalesce(n."errorCode", j.error_code)) FROM ${RECORD} WHERE j.id = n.id`
   return { text, values: [JSON.stringify(rows)] }
 }
 

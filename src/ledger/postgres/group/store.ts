@@ -3,6 +3,7 @@ import type { KeptRow } from '../../../job/transitions/row.ts'
 import type { Answer, Statement } from '../connection.ts'
 import * as columns from './columns.ts'
 import { type Draft, keyOf, type Loaded, type Wants } from './draft.ts'
+import { errorKeyOf } from './error-codes.ts'
 import type { Tombstone } from './memory.ts'
 import { readSide, sidesTogether, storeSide, withSides } from './side.ts'
 import { holdersOf, keptKeysOf, readHolders, readKeptKeys, widest } from './unique-keys.ts'
@@ -119,7 +120,7 @@ export function toStore(schema: string, slot: number, draft: Draft): Statement[]
 
 function storeRows(schema: string, draft: Draft): Statement[] {
   const all = [...draft.changes.rows]
-  const rows = all.flatMap(([, row]) => row ?? [])
+  const rows = all.flatMap(([, row]) => (row ? stored(draft, row) : []))
   const added = rows.filter(({ id }) => draft.isNew(id))
   const changed = rows.filter(({ id }) => !draft.isNew(id))
   const gone = all.filter(([id, row]) => row === null && !draft.isNew(id)).map(([id]) => id)
@@ -128,6 +129,11 @@ function storeRows(schema: string, draft: Draft): Statement[] {
     ...(changed.length > 0 ? [columns.updateRows(schema, changed)] : []),
     ...(gone.length > 0 ? columns.deleteRows(schema, gone) : []),
   ]
+}
+
+function stored({ changes }: Draft, row: KeptRow): columns.StoredRow {
+  const texts = changes.texts.get(row.id)
+  return texts === undefined ? row : { ...row, errorCode: errorKeyOf(texts.error) }
 }
 
 function storeTexts(schema: string, draft: Draft): Statement[] {

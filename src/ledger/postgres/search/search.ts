@@ -1,0 +1,192 @@
+/** Finds jobs, counts them, and pages through their ids. */
+import type { JobFilter } from '../../../job/search/filter.ts'
+import { hasOwnIndex, isCounted, isCountOfDead, needsRow } from '../../../job/search/needs.ts'
+import type { DeadLetterStats } from '../../dead-letters.ts'
+import {
+  MAX_COMPARED,
+  MAX_COMPARED_FOR_COUNT,
+  MAX_LOOKED_FOR_IDS,
+  MAX_SORTED,
+} from '../../lists/limits.ts'
+import { createdBetween, type Direction, orderOf, sortValue } from '../../lists/order.ts'
+import type {
+  Counted,
+  Found,
+  FoundId,
+  JobOrder,
+  JobSearch,
+  OldestJobs,
+  Place,
+  SearchPage,
+} from '../../search.ts'
+import { Comparison, rowsOf } from './comparison.ts'
+import { statsOfDead } from './dead-letter-stats.ts'
+import { foundPage } from './found.ts'
+import { type FoundKey, inMemory } from './key-list.ts'
+import { oldestJobs } from './oldest.ts'
+import {
+  byCreation,
+  byDeath,
+  byDueTime,
+  countOf,
+  deadIn,
+  rangesOf,
+  type Searched,
+  type Source,
+} from './sources.ts'
+
+/** Keys of one statement that need not be compared. */
+const KEYS_PER_STEP = 2_048
+
+/** How many of the keys that match are wanted, after which. */
+interface Wanted {
+  offset: number
+  limit: number
+  mostCompared?: number
+}
+
+/** What a search has found, and whether it ended early. */
+interface Matches {
+  keys: FoundKey[]
+  isCut: boolean
+}
+
+export class PostgresSearch implements JobSearch {
+  readonly #searched: Searched
+
+  constructor(searched: Searched) {
+    this.#searched = searched
+  }
+
+  async page(filter: JobFilter, page: SearchPage): Promise<Found> {
+    const { isAscending, after, order, offset, limit } = page
+    const direction = { isAscending, after: placeOf(after) }
+    const comparison = new Comparison(this.#searched, filter)
+    const own = this.#ownOrder(filter, order, direction)
+    const isSorted = order !== 'created_at' && own === null
+    const source = isSorted
+      ? await this.#sorted(filter, page, comparison)
+      : (own ?? (await byCreation(this.#searched, filter, direction)))
+    const { keys, isCut } = await matching(source, comparison, { offset, limit: limit + 1 })
+    const found = await foundPage(this.#searched, filter, keys, page)
+    return { ...found, searched: isCut ? comparison.rows : null }
+  }
+
+  async count(filter: JobFilter, atMost: number): Promise<Counted> {
+    const { memory } = this.#searched
+    const { states, queues } = filter
+    if (isCountOfDead(filter)) return { count: deadIn(memory, queues), isBound: false }
+    if (isCounted(filter)) return { count: countOf(memory, states, queues), isBound: false }
+    if (!needsRow(filter)) return await this.#countRanges(filter, atMost)
+    const newest = { isAscending: false, after: null }
+    const source = await byCreation(this.#searched, filter, newest)
+    const wanted = { offset: 0, limit: atMost + 1, mostCompared: MAX_COMPARED_FOR_COUNT }
+    const { keys, isCut } = await matching(source, new Comparison(this.#searched, filter), wanted)
+    return { count: Math.min(keys.length, atMost), isBound: isCut || keys.length > atMost }
+  }
+
+  async ids(
+    filter: JobFilter,
+    after: Place | null,
+    limit: number,
+  ): Promise<{ found: FoundId[]; next: Place | null }> {
+    const direction = { isAscending: true, after: placeOf(after) }
+    const { keys } = await byCreation(this.#searched, filter, direction)
+    const comparison = new Comparison(this.#searched, filter)
+    const found: FoundId[] = []
+    for (;;) {
+      const part = await keys.take(Math.min(comparison.partSize, limit - found.length))
+      const last = part.at(-1)
+      if (last === undefined) return { found, next: null }
+      const matched = await comparison.matches(part)
+      for (const { id, at, seq } of part) if (matched.has(id)) found.push({ id, place: [at, seq] })
+      const isEnough = comparison.rows >= MAX_LOOKED_FOR_IDS || comparison.isExhausted
+      if (found.length >= limit || isEnough) return { found, next: [last.at, last.seq] }
+    }
+  }
+
+  oldest(
+    queues: readonly string[],
+    now: number,
+    wall: number,
+  ): Promise<ReadonlyMap<string, OldestJobs>> {
+    return oldestJobs(this.#searched, queues, now, wall)
+  }
+
+  deadLetterStats(queues: readonly string[]): Promise<DeadLetterStats> {
+    return statsOfDead(this.#searched, queues)
+  }
+
+  /** The list in the order that has an index of its own. */
+  #ownOrder(filter: JobFilter, order: JobOrder, direction: Direction): Source | null {
+    if (order === 'scheduled_at') return byDueTime(this.#searched, filter, direction)
+    if (order !== 'discarded_at' || hasOwnIndex(filter)) return null
+    return byDeath(this.#searched, filter, direction)
+  }
+
+  /** The newest jobs that match, in another order than that of their creation. */
+  async #sorted(
+    filter: JobFilter,
+    { order, isAscending, after }: SearchPage,
+    comparison: Comparison,
+  ): Promise<Source> {
+    const newest = { isAscending: false, after: null }
+    const source = await byCreation(this.#searched, filter, newest)
+    const found = await matching(source, comparison, { offset: 0, limit: MAX_SORTED + 1 })
+    const keys: FoundKey[] = []
+    for (let i = 0; i < Math.min(found.keys.length, MAX_SORTED); i += KEYS_PER_STEP) {
+      const part = found.keys.slice(i, Math.min(i + KEYS_PER_STEP, MAX_SORTED))
+      for (const row of await rowsOf(this.#searched, part))
+        keys.push({ id: row.id, seq: row.seq, at: sortValue(row, order, isAscending) })
+    }
+    const isBefore = orderOf({ isAscending })
+    const place = placeOf(after)
+    const left = place === null ? keys : keys.filter((key) => isBefore(place, key))
+    left.sort((a, b) => (isBefore(a, b) ? -1 : 1))
+    const isCut = found.isCut || found.keys.length > MAX_SORTED
+    return { keys: inMemory(left), isRough: false, isCut }
+  }
+
+  async #countRanges(filter: JobFilter, atMost: number): Promise<Counted> {
+    const { asks, schema } = this.#searched
+    const { from, until } = createdBetween(filter)
+    const { ranges, isCut } = await rangesOf(this.#searched, filter)
+    const { of, where, values } = ranges
+    const n = values.length
+    const text = `SELECT count(*) AS count FROM (
+      SELECT 1 FROM ${of} CROSS JOIN LATERAL (
+        SELECT 1 FROM ${schema}.jobs j WHERE ${where}
+          AND j.created_at >= $${n + 1} AND j.created_at < $${n + 2} LIMIT $${n + 3}) k
+      LIMIT $${n + 3}) counted`
+    const [row] = await asks.rows(text, [...values, from, until, atMost + 1])
+    const count = Number(row?.['count'])
+    return { count: Math.min(count, atMost), isBound: isCut || count > atMost }
+  }
+}
+
+function placeOf(after: Place | null): { at: number; seq: number } | null {
+  return after && { at: after[0], seq: after[1] }
+}
+
+/** Takes the keys of the jobs that match: skips `offset` of them, and returns up to `limit`. */
+async function matching(
+  { keys: list, isRough, isCut }: Source,
+  comparison: Comparison,
+  { offset, limit, mostCompared = MAX_COMPARED }: Wanted,
+): Promise<Matches> {
+  const keys: FoundKey[] = []
+  let skipped = 0
+  for (;;) {
+    const left = offset - skipped + limit - keys.length
+    const part = await list.take(isRough ? comparison.partSize : Math.min(left, KEYS_PER_STEP))
+    if (part.length === 0) return { keys, isCut }
+    const matched = isRough ? await comparison.matches(part) : null
+    const found = matched === null ? part : part.filter(({ id }) => matched.has(id))
+    const skip = Math.min(offset - skipped, found.length)
+    skipped += skip
+    keys.push(...found.slice(skip, skip + limit - keys.length))
+    if (keys.length >= limit) return { keys, isCut }
+    if (isRough && (comparison.rows >= mostCompared || comparison.isExhausted))
+      return { keys, isCut: true }
+  }
+}
