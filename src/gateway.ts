@@ -46,7 +46,6 @@ import {
 } from './operations/queues/queue-missing.ts'
 import { BulkSignals } from './operations/steer/signals.ts'
 import { WorkerRegistry } from './operations/workers/worker-registry.ts'
-import { followWorkflows } from './operations/workflows/publish-steps.ts'
 import { ownVersion } from './own-version.ts'
 import { ArgsSchemas } from './schemas/args/args-schemas.ts'
 import { bulkOperations } from './services/bulk.ts'
@@ -226,7 +225,6 @@ async function compose(
   if (config.eventsExchange) broker.publishEvents(ring, metrics.eventExchange)
   broker.attach(brokerHooks(deps, metrics.control))
   const outboxRelay = relay(deps)
-  ledger.workflows.onNews((news) => followWorkflows(deps, news))
   ledger.concurrency.onNews((news) => followKeys(deps, news))
   const version = await ownVersion()
   const http = createHttpService(deps, {

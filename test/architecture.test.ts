@@ -72,6 +72,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'ledger/cron.ts',
     'ledger/dead-letters.ts',
     'ledger/leases.ts',
+    'ledger/ended.ts',
     'ledger/enqueued.ts',
     'ledger/history.ts',
     'ledger/idempotency.ts',

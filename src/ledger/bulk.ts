@@ -3,8 +3,8 @@ import type { Cause } from '../job/history/changes.ts'
 import type { JobRow, JobState } from '../job/job.ts'
 import type { JobFilter } from '../job/search/filter.ts'
 import type { JobAction, Refusal, Steering } from '../job/steer.ts'
+import type { Cancelled } from './ended.ts'
 import type { KeyHolder } from './enqueued.ts'
-import type { Cancelled } from './leases.ts'
 import type { FoundId, Place } from './search.ts'
 
 export interface ActTerms {

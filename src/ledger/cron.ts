@@ -1,8 +1,8 @@
 /** The part of the ledger's contract for recurring jobs (seed 001 §13). */
 import type { CronDefinition, CronEntry } from '../job/cron/entry.ts'
 import type { JobRow, JobState, NewJob } from '../job/job.ts'
+import type { Cancelled } from './ended.ts'
 import type { AnsweredBefore, Keyed } from './idempotency.ts'
-import type { Cancelled } from './leases.ts'
 
 /**
  * The part of the ledger's contract that recurring jobs need (seed 001 §13). A cron entry's times are wall

@@ -1,8 +1,8 @@
 /** How an insert ended: stored, a duplicate, or an existing job in its place. */
 import type { Cause } from '../job/history/changes.ts'
 import type { JobRow, NewJob } from '../job/job.ts'
+import type { Cancelled } from './ended.ts'
 import type { AnsweredBefore, KeyedRequest } from './idempotency.ts'
-import type { Cancelled } from './leases.ts'
 
 /** The outcome of `insert`. */
 export type Inserted =

@@ -1,11 +1,12 @@
 /** The part of the ledger's contract that gives jobs to workers and takes them back. */
 import type { ArrivingMessage } from '../job/arrival.ts'
 import type { Cause } from '../job/history/changes.ts'
-import type { Holder, JobRow, JobState, NewJob } from '../job/job.ts'
+import type { Holder, JobRow, NewJob } from '../job/job.ts'
 import type { LeaseTold } from '../job/lease-fence.ts'
 import type { ReportedError } from '../job/retry/failure.ts'
 import type { Stale } from '../job/stale.ts'
 import type { FailureFate } from '../job/transitions/lease.ts'
+import type { CompletedJob, WithNews } from './ended.ts'
 
 export interface LeaseLedger {
   /**
@@ -28,7 +29,7 @@ export interface LeaseLedger {
    * ACK: `active → completed`. Fence: `active`; `attempt` and `generation` if given; `workerId` if it is given
    * and the claim recorded an owner.
    */
-  complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | Stale>
+  complete(id: string, fence: SettleFence, change: Completion): Promise<CompletedJob | Stale>
 
   /**
    * FAIL: `active →` the state that `decide` names, and stores the error record of the attempt. Fence: that of
@@ -131,7 +132,7 @@ export type ClaimResult =
   /** `promoted`: the job was due, and claimed before the promoter had made it available. */
   | { verdict: 'claimed'; job: JobRow; promoted?: true }
   /** Both are committed as `discarded`; for `exhausted` the copy in the DLX queue is owed. */
-  | { verdict: 'expired' | 'exhausted'; job: JobRow }
+  | ({ verdict: 'expired' | 'exhausted'; job: JobRow } & WithNews)
   | { verdict: 'drop' | 'keep' | 'hand-over' | 'dead-letter' | 'rearmed'; job: JobRow }
   | { verdict: 'hold'; job: JobRow; until: number | null }
   /** As many jobs of its concurrency key are active as it allows: the ledger holds it, without the message. */
@@ -177,7 +178,7 @@ export interface EndedLease {
   before: JobRow
 }
 
-export interface FailedLease extends EndedLease {
+export interface FailedLease extends EndedLease, WithNews {
   change: FailureChange
 }
 
@@ -215,13 +216,3 @@ export type BeatFate =
   /** Cancelled while the worker had it, or while nobody had it. */
   | { outcome: 'cancelled'; id: string }
   | (Stale & { id: string })
-
-export interface Expired {
-  job: JobRow
-  /** This process was to publish the job's message, and has seen no confirm of it. */
-  isMessageOwed: boolean
-}
-
-export interface Cancelled extends Expired {
-  previousState: JobState
-}

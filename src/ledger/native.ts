@@ -3,6 +3,7 @@ import type { DyingMessage } from '../job/dead-letter.ts'
 import type { Cause } from '../job/history/changes.ts'
 import type { Checkpoint, JobRow, NewJob } from '../job/job.ts'
 import type { Refusal, ReportedEvent } from '../job/native/report.ts'
+import type { WithNews } from './ended.ts'
 import type { Enqueued } from './enqueued.ts'
 import type { AdoptableMessage, ClaimTerms, ExtendedLease } from './leases.ts'
 
@@ -108,13 +109,13 @@ export type ReportResult =
   | { outcome: 'merged' }
   | { outcome: 'started'; job: JobRow; promoted: boolean }
   /** Discarded without an attempt, because `expires_at` had passed. */
-  | { outcome: 'expired'; job: JobRow }
+  | ({ outcome: 'expired'; job: JobRow } & WithNews)
   /** `available` again, and the attempt does not count; a fresh outbox nonce if no job message is out. */
   | { outcome: 'released'; job: JobRow }
   | ({ outcome: 'completed' } & Ended)
   | ({ outcome: 'failed'; isCounted: boolean } & Ended)
 
-interface Ended {
+interface Ended extends WithNews {
   job: JobRow
   begun: JobRow | null
   promoted: boolean
@@ -157,7 +158,7 @@ type DeathRecord = Pick<JobRow, 'error' | 'errors' | 'isDeadLetter'> & {
 }
 
 export type DeadOutcome =
-  | { outcome: 'discarded'; job: JobRow }
+  | ({ outcome: 'discarded'; job: JobRow } & WithNews)
   /** The job is not discarded: it has ended, or the job message is of another generation or attempt. */
   | { outcome: 'ignored' }
   | { outcome: 'malformed'; error: Error }

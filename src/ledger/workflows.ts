@@ -1,11 +1,10 @@
 /** The part of the ledger's contract for workflows (seed 001 §14). */
-import type { JobRow } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
-import type { EndedStep, FailedStep, WorkflowHead, WorkflowRow } from '../job/workflow/row.ts'
+import type { WorkflowHead, WorkflowRow } from '../job/workflow/row.ts'
 import type { WorkflowSettings } from '../job/workflow/step.ts'
 import type { PlanNode, WorkflowState, WorkflowType } from '../job/workflow/workflow.ts'
+import type { Cancelled, WithNews } from './ended.ts'
 import type { AnsweredBefore, KeyedRequest } from './idempotency.ts'
-import type { Cancelled } from './leases.ts'
 
 /** The part of the ledger's contract that workflows need (seed 001 §14). */
 export interface WorkflowLedger {
@@ -14,7 +13,8 @@ export interface WorkflowLedger {
    *
    * From then on a step begins in the transaction that ends the last job it waits for, whichever ledger
    * method that is: its job is inserted `available` (or as its options say) with a fresh outbox nonce,
-   * exactly once. Fence: the step still waits. The workflow itself ends in the same way.
+   * exactly once. Fence: the step still waits. The workflow itself ends in the same way. The outcome of that
+   * method tells it (`WithNews`), as that of this one does of the first steps.
    *
    * Fence of the workflow: its id is free. Remembers `request`, or stores nothing if it was remembered.
    */
@@ -25,17 +25,10 @@ export interface WorkflowLedger {
    * callback job starts. Fence: `running`.
    */
   cancel(id: string, now: number): Promise<CancelledWorkflow | 'stale'>
-
-  /**
-   * Sets the `listener`, which is called after every commit that moved a workflow, with what happened, in
-   * order. A listener is needed because the caller that ends a job does not learn which steps that starts.
-   * It must not throw.
-   */
-  onNews(listener: (news: readonly WorkflowNews[]) => void): void
 }
 
 export type WorkflowCreated =
-  | { outcome: 'created'; workflow: WorkflowRow }
+  | ({ outcome: 'created'; workflow: WorkflowRow } & WithNews)
   | { outcome: 'duplicate' }
   | AnsweredBefore
 
@@ -62,12 +55,3 @@ export interface CancelledWorkflow {
   stepsCancelled: number
   jobs: Cancelled[]
 }
-
-export type WorkflowNews =
-  /** A step has begun: its job owes a job message, unless it is scheduled for later. */
-  | { what: 'born'; workflow: WorkflowHead; job: JobRow }
-  /** The job of a step that has begun replaced this job (`unique`). */
-  | { what: 'replaced'; workflow: WorkflowHead; cancelled: Cancelled }
-  | { what: 'step'; workflow: WorkflowHead; step: EndedStep }
-  /** `failed`: if the workflow has failed, the last step that failed. */
-  | { what: 'ended'; workflow: WorkflowHead; failed: FailedStep | null }

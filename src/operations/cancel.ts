@@ -1,12 +1,10 @@
 /** CANCEL: a job that has not ended becomes `cancelled` at once, and native workers are told. */
 
 import { isStale, type Stale } from '../job/stale.ts'
-import type { Cancelled } from '../ledger/leases.ts'
+import type { Cancelled } from '../ledger/ended.ts'
 import type { Deps, RequestContext } from './deps.ts'
+import { followBriefly } from './job-end.ts'
 import { explainTerminal } from './job-errors.ts'
-import { isUnsent, sendOrLeave } from './job-messages/send.ts'
-import { noteEnded, settleLease } from './lease/lease-end.ts'
-import { briefly } from './workers/broadcasts.ts'
 
 /**
  * CANCEL (seed 001 §7.7): any non-terminal job becomes `cancelled` at once, an active one too (ojs-choices
@@ -29,41 +27,4 @@ export async function cancelJob(
   const cancelled = await deps.ledger.cancel(id, deps.clock.now(), context)
   if (!isStale(cancelled)) await followBriefly(deps, cancelled, context)
   return cancelled
-}
-
-/** As `followCancel`, but waits for the broadcast, if the row owes one, for a second at most. */
-export async function followBriefly(
-  deps: Deps,
-  cancelled: Cancelled,
-  context: RequestContext,
-): Promise<void> {
-  const told = followCancel(deps, cancelled, context)
-  if (cancelled.job.outbox !== null) await briefly(told)
-}
-
-/** Does what follows the commit of a cancel. Resolves when the broadcast to the workers was tried. */
-export async function followCancel(
-  deps: Deps,
-  cancelled: Cancelled,
-  context: RequestContext,
-): Promise<void> {
-  const { job } = cancelled
-  noteCancelled(deps, cancelled, context.requestId)
-  if (job.outbox !== null) await sendOrLeave(deps, job)
-}
-
-/** As `followCancel`, but leaves the broadcast to the relay. `inBulk`: one of many. */
-export function noteCancelled(
-  deps: Deps,
-  cancelled: Cancelled,
-  requestId: string | undefined,
-  inBulk?: true,
-): void {
-  const { job } = cancelled
-  if (settleLease(deps, job.id) || isUnsent(deps, cancelled)) {
-    deps.ledger.messageReturned(job.id, job.generation)
-  }
-  noteEnded(deps, job)
-  const { previousState } = cancelled
-  deps.events.emit({ type: 'job.cancelled', job, previousState, requestId, inBulk })
 }

@@ -1,5 +1,6 @@
 /** Discards jobs whose `expires_at` has passed before they ran. */
 import type { Deps } from '../operations/deps.ts'
+import { followNews } from '../operations/job-end.ts'
 import { isUnsent } from '../operations/job-messages/send.ts'
 import { Loop } from './loop.ts'
 
@@ -28,7 +29,8 @@ async function expireOnce(deps: Deps): Promise<boolean> {
   if (!broker.controlBacklogConsumed()) return false
   const expired = await ledger.expire({ now: clock.now(), wall: clock.wall(), limit: PAGE })
   for (const discarded of expired) {
-    const { job } = discarded
+    const { job, news } = discarded
+    if (news !== undefined) followNews(deps, news)
     if (isUnsent(deps, discarded)) ledger.messageReturned(job.id, job.generation)
     deps.events.emit({ type: 'job.expired', job })
     broker.unpark(job.id)

@@ -163,6 +163,12 @@ export interface LeaseFacts {
 /** The first event of a job. */
 type StoredEvent = Extract<JobEvent, { type: 'job.enqueued' | 'job.scheduled' | 'job.staged' }>
 
+/** The event that tells that a job was stored. `scheduled` and `pending` jobs owe no job message yet. */
+export function storedEvent(row: JobRow): StoredEvent['type'] {
+  if (row.state === 'scheduled') return 'job.scheduled'
+  return row.state === 'pending' ? 'job.staged' : 'job.enqueued'
+}
+
 export interface JobEvents {
   emit(event: JobEvent): void
   /**

@@ -6,19 +6,18 @@ import { retryQueueKey } from '../../job/retry/backoff.ts'
 import type { Stale } from '../../job/stale.ts'
 import { returned } from '../../job/transitions/end.ts'
 import type { Logger } from '../../logger.ts'
+import type { Cancelled, CompletedJob, Expired } from '../ended.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
 import type { Known, RetryQueue } from '../known.ts'
 import type {
   Beat,
   BeatFate,
-  Cancelled,
   ClaimedMessage,
   ClaimResult,
   ClaimTerms,
   Completion,
   DecideFailure,
   EndedLease,
-  Expired,
   FailedLease,
   LeaseFence,
   OverdueTerms,
@@ -210,7 +209,7 @@ export class PostgresLedger implements Ledger {
     return this.#of([id], (draft) => leases.release(draft, id, fence))
   }
 
-  complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | Stale> {
+  complete(id: string, fence: SettleFence, change: Completion): Promise<CompletedJob | Stale> {
     return this.#of([id], (draft) => leases.complete(draft, id, fence, change))
   }
 

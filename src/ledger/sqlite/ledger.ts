@@ -6,6 +6,7 @@ import { retryQueueKey } from '../../job/retry/backoff.ts'
 import type { Stale } from '../../job/stale.ts'
 import type { Logger } from '../../logger.ts'
 import type { CronLedger } from '../cron.ts'
+import type { Cancelled, CompletedJob, Expired } from '../ended.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from '../enqueued.ts'
 import type { HistoryLedger } from '../history.ts'
 import type { IdempotencyMemory } from '../idempotency.ts'
@@ -13,13 +14,11 @@ import type { Known, RetryQueue } from '../known.ts'
 import type {
   Beat,
   BeatFate,
-  Cancelled,
   ClaimedMessage,
   ClaimResult,
   ClaimTerms,
   Completion,
   EndedLease,
-  Expired,
   LeaseFence,
   ReleaseFence,
   SettleFence,
@@ -304,7 +303,7 @@ export class SqliteLedger implements Ledger {
     })
   }
 
-  complete(id: string, fence: SettleFence, change: Completion): Promise<JobRow | Stale> {
+  complete(id: string, fence: SettleFence, change: Completion): Promise<CompletedJob | Stale> {
     return this.#access.write((protect) => {
       if (this.#touchesOthers(id)) protect()
       return completeLease(this.#store, id, fence, change)

@@ -3,8 +3,8 @@ import type { Cause } from '../../job/history/changes.ts'
 import type { JobRow, JobState, NewJob, Unique } from '../../job/job.ts'
 import { isStale, type Stale } from '../../job/stale.ts'
 import { atTimeOf, replaceableStates, storedTerms } from '../../job/unique.ts'
+import type { Cancelled } from '../ended.ts'
 import type { Admitted, Enqueued, Inserted, KeyHolder } from '../enqueued.ts'
-import type { Cancelled } from '../leases.ts'
 import { TakenBack } from './taken-back.ts'
 
 /** What one PUSH may replace: so many jobs, with so many bytes in all. */

@@ -9,6 +9,7 @@ import { isListedWhenExpired, judge, retryPolicyOf } from '../../job/retry/retry
 import { jsonOrNull, membersOf } from '../../job/values/json-value.ts'
 import { adoptedJob, isTooLarge, reportedError } from '../adopt/adopt.ts'
 import type { Deps } from '../deps.ts'
+import { followNews } from '../job-end.ts'
 
 interface Death {
   reason: Exclude<DeadLetter['reason'], 'unknown'>
@@ -50,6 +51,7 @@ export async function diedInBroker(deps: Deps, letter: DeadLetter): Promise<void
   const result = await deps.ledger.discardDead(jobMessage, terms)
   // A malformed message was counted when it was refused; the operator finds it in the DLX queue.
   if (result.outcome !== 'discarded' || told.death === undefined) return
+  if (result.news !== undefined) followNews(deps, result.news)
   // A delivery may have been parked until this row changes.
   deps.broker.unpark(result.job.id)
   tell(deps, result.job, told.death)

@@ -4,16 +4,17 @@ import { freshRow, type JobRow, type NewJob } from '../../job/job.ts'
 import { refuseBeside } from '../../job/members.ts'
 import { sentWith, traceIdIn } from '../../job/trace/carry.ts'
 import { SortingBudget } from '../../job/values/canonical-json.ts'
+import type { Cancelled } from '../../ledger/ended.ts'
 import type { Admitted, EnqueueTerms, Unsettled } from '../../ledger/enqueued.ts'
 import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'
-import type { Cancelled } from '../../ledger/leases.ts'
 import { CostBudget, stepsFor } from '../../schemas/args/cost-budget.ts'
 import { atIndex } from '../../schemas/requests/batch-item.ts'
 import { parseBatch, parsePush } from '../../schemas/requests/validator.ts'
 import { startNow } from '../../slices.ts'
+import { storedEvent } from '../../telemetry/events.ts'
 import { producing } from '../../telemetry/tracing.ts'
-import { followCancel } from '../cancel.ts'
 import type { Deps, RequestContext } from '../deps.ts'
+import { followCancel } from '../job-end.ts'
 import { type InBatch, idTaken, keyTaken } from '../job-errors.ts'
 import {
   isFailure,
@@ -28,7 +29,7 @@ import { briefly } from '../workers/broadcasts.ts'
 import { admitted } from './admission.ts'
 import { checkArgs } from './check-args.ts'
 import { once, rememberedJobs } from './idempotency.ts'
-import { newJob, requireQueue, storedEvent } from './push.ts'
+import { newJob, requireQueue } from './push.ts'
 
 export interface PushedBatch {
   /** In the order of the request. */

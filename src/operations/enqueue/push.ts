@@ -9,9 +9,10 @@ import type { SortingBudget } from '../../job/values/canonical-json.ts'
 import type { EnqueueTerms, Stored, Unsettled } from '../../ledger/enqueued.ts'
 import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'
 import { parsePush } from '../../schemas/requests/validator.ts'
+import { storedEvent } from '../../telemetry/events.ts'
 import { producing } from '../../telemetry/tracing.ts'
-import { followCancel } from '../cancel.ts'
 import type { Deps, RequestContext } from '../deps.ts'
+import { followCancel } from '../job-end.ts'
 import { idTaken, keyTaken } from '../job-errors.ts'
 import {
   isFailure,
@@ -181,12 +182,6 @@ async function replayed(
   const [job] = request ? await rememberedJobs(deps, remembered, request) : []
   if (!job) throw new Error('the remembered PUSH has no job')
   return { job, isDuplicate: remembered.existing.length > 0, isReplay: true }
-}
-
-/** The event that tells that a job was stored. `scheduled` and `pending` jobs owe no job message yet. */
-export function storedEvent(row: JobRow): 'job.enqueued' | 'job.scheduled' | 'job.staged' {
-  if (row.state === 'scheduled') return 'job.scheduled'
-  return row.state === 'pending' ? 'job.staged' : 'job.enqueued'
 }
 
 /**

@@ -9,11 +9,12 @@ import type { ClaimResult, ClaimTerms } from '../../ledger/leases.ts'
 import { busy, type MemoryShare, UNCOUNTED_BYTES } from '../../memory.ts'
 import { heapOfText } from '../../schemas/json/json-heap.ts'
 import { parseFetch } from '../../schemas/requests/validator.ts'
+import { storedEvent } from '../../telemetry/events.ts'
 import { fetching } from '../../telemetry/tracing.ts'
 import { adoptedJob, reportedError } from '../adopt/adopt.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { emitPromoted } from '../emit-promoted.ts'
-import { storedEvent } from '../enqueue/push.ts'
+import { followNews } from '../job-end.ts'
 import { acknowledgeEarly } from '../lease/hand-over.ts'
 import { deadLetterDelivery, requeueLease, toDeadLetters } from '../lease/lease-end.ts'
 import { isPaused } from '../queues/pause.ts'
@@ -245,10 +246,12 @@ function settle(
       deps.events.emit({ type: storedEvent(result.job), job: result.job })
       return
     case 'expired':
+      if (result.news !== undefined) followNews(deps, result.news)
       drop(deps, delivery)
       deps.events.emit({ type: 'job.expired', job: result.job })
       return
     case 'exhausted':
+      if (result.news !== undefined) followNews(deps, result.news)
       deps.events.emit({ type: 'job.discarded', job: result.job })
       deadLetterDelivery(deps, delivery, result.job)
       return

@@ -4,7 +4,7 @@ import { publishRefusal, queueRefusal } from '../../broker/broker-errors.ts'
 import type { OjsError } from '../../errors.ts'
 import { isHeldByKey } from '../../job/concurrency.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
-import type { Expired } from '../../ledger/leases.ts'
+import type { Expired } from '../../ledger/ended.ts'
 import type { Deps } from '../deps.ts'
 import { broadcastCancel } from '../workers/broadcasts.ts'
 

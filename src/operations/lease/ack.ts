@@ -6,6 +6,7 @@ import { isStale } from '../../job/stale.ts'
 import { MAX_RESULT_BYTES } from '../../job/values/limits.ts'
 import { parseAck } from '../../schemas/requests/validator.ts'
 import type { Deps, RequestContext } from '../deps.ts'
+import { followNews } from '../job-end.ts'
 import { explainStaleLease } from '../job-errors.ts'
 import { requireKnownJob } from '../scope.ts'
 import { noteEnded, settleLease } from './lease-end.ts'
@@ -25,6 +26,7 @@ export async function ack(deps: Deps, body: unknown, context: RequestContext): P
   if (isStale(job)) {
     throw explainStaleLease(deps, { id: request.job_id, row: job.row }, fence, 'ack')
   }
+  if (job.news !== undefined) followNews(deps, job.news)
   if (settleLease(deps, job.id)) deps.ledger.messageReturned(job.id, job.generation)
   noteEnded(deps, job)
   deps.events.emit({ type: 'job.completed', job, requestId: context.requestId })

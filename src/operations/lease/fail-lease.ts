@@ -17,6 +17,7 @@ import type {
 } from '../../ledger/leases.ts'
 import { noteRetryDecision } from '../../telemetry/tracing.ts'
 import type { Deps } from '../deps.ts'
+import { followNews } from '../job-end.ts'
 import {
   deadLetterDelivery,
   noteEnded,
@@ -145,7 +146,8 @@ export class Ruling {
   }
 
   /** What follows from the commit, in the background. Returns the job. */
-  #follow({ job, before, change }: FailedLease): JobRow {
+  #follow({ job, before, change, news }: FailedLease): JobRow {
+    if (news !== undefined) followNews(this.#deps, news)
     const fault = this.#find(before)
     const requestId = fault?.cause?.requestId
     if (fault && !change.isCounted) {

@@ -6,9 +6,9 @@ import { freshRow, type NewJob } from '../../job/job.ts'
 import { nativeDueAt } from '../../job/native/schedule.ts'
 import { UNREPORTED } from '../../job/retry/error-history.ts'
 import { failureOf } from '../../job/retry/failure.ts'
+import { storedEvent } from '../../telemetry/events.ts'
 import { adoptedJob, reportedError } from '../adopt/adopt.ts'
 import type { Deps } from '../deps.ts'
-import { storedEvent } from '../enqueue/push.ts'
 import { recordReports } from './report.ts'
 
 /** The queue that these messages come from; also the `queue` of `message.malformed` events about them. */

@@ -8,6 +8,7 @@ import type { ReportResult } from '../../ledger/native.ts'
 import type { LeftOut } from '../../schemas/requests/invalid-events.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { emitPromoted } from '../emit-promoted.ts'
+import { followNews } from '../job-end.ts'
 import { sendOrLeave } from '../job-messages/send.ts'
 import { takeLease } from '../lease/lease-end.ts'
 import { beginnings, reportedEvent } from './reported-event.ts'
@@ -73,7 +74,7 @@ export async function recordReports(
   }
   let ignored = 0
   const refused: [Refusal, string][] = []
-  const kept: Promise<Kept>[] = []
+  const passedBy: ReportedEvent[] = []
   for (const [i, result] of results.entries()) {
     const event = events[i]
     if (event === undefined) continue
@@ -83,8 +84,12 @@ export async function recordReports(
     } else if (result.outcome !== 'ignored') follow(deps, event, result, context.requestId)
     else {
       ignored++
-      if (await isLeftToUs(deps, event)) kept.push(keepUnknown(deps, event))
+      passedBy.push(event)
     }
+  }
+  const kept: Promise<Kept>[] = []
+  for (const event of passedBy) {
+    if (await isLeftToUs(deps, event)) kept.push(keepUnknown(deps, event))
   }
   logKept(deps, await Promise.all(kept), context)
   return { applied: events.length - ignored, ignored, refused }
@@ -150,6 +155,7 @@ function follow(deps: Deps, event: ReportedEvent, result: Applied, requestId: st
     followRelease(deps, job, requestId)
     return
   }
+  if ('news' in result && result.news !== undefined) followNews(deps, result.news)
   if (isMessageBack(deps, job)) deps.ledger.messageReturned(job.id, job.generation)
   if (isTerminal(job.state)) deps.jobMessages.unsure.forget(job.id)
   if (result.outcome === 'started') {

@@ -6,8 +6,8 @@ import { isTerminal, type JobState } from '../../job/job.ts'
 import { ANY_JOB, type JobFilter } from '../../job/search/filter.ts'
 import type { Place } from '../../ledger/search.ts'
 import { type PurgeRequest, parsePurge } from '../../schemas/requests/admin.ts'
-import { followCancel } from '../cancel.ts'
 import type { Deps, RequestContext } from '../deps.ts'
+import { followCancel } from '../job-end.ts'
 import { instantOf } from './parse-filter.ts'
 
 /** Jobs that are purged in one commit: some 5 ms. */

@@ -10,11 +10,11 @@ import type { CheckedNode, WorkflowQuery } from '../../ledger/workflows.ts'
 import { CostBudget, stepsFor } from '../../schemas/args/cost-budget.ts'
 import { parsePush } from '../../schemas/requests/validator.ts'
 import { parseGraphSteps, parseWorkflow } from '../../schemas/requests/workflow.ts'
-import { followCancel } from '../cancel.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { checkArgs } from '../enqueue/check-args.ts'
 import { once, rememberedResource } from '../enqueue/idempotency.ts'
 import { newJob, requireQueue } from '../enqueue/push.ts'
+import { followCancel, followNews } from '../job-end.ts'
 import { requireNoMaintenance } from '../maintenance.ts'
 import { withDefaultRetry } from '../queues/configure.ts'
 import { requirePublishing } from '../require-broker.ts'
@@ -75,7 +75,8 @@ async function createNew(
   const created = await deps.ledger.workflows.create(planned, deps.clock.now(), keyed)
   if (created.outcome === 'remembered') return await replayed(deps, created.remembered, keyed)
   if (created.outcome === 'duplicate') throw idTaken(id)
-  const { workflow } = created
+  const { workflow, news } = created
+  if (news !== undefined) followNews(deps, news)
   deps.events.emit({ type: 'workflow.started', workflow, requestId: context.requestId })
   return { workflow }
 }

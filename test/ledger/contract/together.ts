@@ -20,6 +20,7 @@ import {
   TERMS,
   type UnderTest,
 } from '../harness.ts'
+import { hearing } from '../news.ts'
 
 const MINUTE_MS = 60_000
 /** `k0` and `k1` are unique, so there may be one live job of each; there may be any number of `free`. */
@@ -78,13 +79,13 @@ class World {
 
   constructor(harness: LedgerHarness) {
     this.#harness = harness
-    harness.ledger.workflows.onNews((news) => {
-      for (const one of news) if (one.what === 'born') this.#ids.add(one.job.id)
-    })
   }
 
+  /** The jobs of steps are known from the outcomes of what began them only. */
   get #ledger() {
-    return this.#harness.ledger
+    return hearing(this.#harness.ledger, (one) => {
+      if (one.what === 'born') this.#ids.add(one.job.id)
+    })
   }
 
   async #rows(): Promise<JobRow[]> {

@@ -1,10 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { EXPIRED } from '../../../src/job/dead-letter.ts'
+import { toNewJob } from '../../../src/job/envelope.ts'
 import type { JobRow } from '../../../src/job/job.ts'
+import type { PushRequest } from '../../../src/job/request.ts'
 import { isStale } from '../../../src/job/stale.ts'
 import type { WorkflowRow } from '../../../src/job/workflow/row.ts'
 import { WORKFLOW_STATES } from '../../../src/job/workflow/workflow.ts'
-import type { NewWorkflow, WorkflowNews } from '../../../src/ledger/workflows.ts'
+import type { WorkflowNews } from '../../../src/ledger/ended.ts'
+import type { NewWorkflow } from '../../../src/ledger/workflows.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import { newGraph, newWorkflow } from '../../support/gateway/workflows.ts'
 import {
@@ -12,6 +15,7 @@ import {
   FAILED,
   failAttempt,
   fenceOf,
+  fetched,
   jobMessage,
   NOW,
   pushed,
@@ -21,18 +25,30 @@ import {
   TERMS,
   type UnderTest,
 } from '../harness.ts'
+import { hearing, newsIn } from '../news.ts'
 
 const DIAMOND = { a: [], b: ['a'], c: ['a'], d: ['b', 'c'] }
 const LATER = { ...FAILED, now: NOW + 5 }
 const job = (over: object = {}) => ({ type: 't', args: [], ...over })
+/** Replaces a step `a` with the same options. */
+const REQUEST = {
+  type: 'a',
+  args: [],
+  options: { queue: 'default', unique: { keys: ['type'], on_conflict: 'replace' } },
+} satisfies PushRequest
+const rival = () => {
+  const { id } = newJob()
+  const context = { newId: () => id, now: NOW, wall: NOW, timeoutMs: 30_000, prefix: '' }
+  return toNewJob(REQUEST, context)
+}
 
 /** A step of a workflow begins, exactly once, when the last job that it waits for ends. */
-export function workflowContract({ harness, ledger, row }: UnderTest): void {
+export function workflowContract({ harness, row, ...under }: UnderTest): void {
+  /** What the outcomes of the writes have told, in order. */
   let news: WorkflowNews[] = []
-  const listen = () => ledger.workflows.onNews((some) => void news.push(...some))
+  const ledger = hearing(under.ledger, (one) => void news.push(one))
   beforeEach(() => {
     news = []
-    listen()
   })
   afterEach(async () => {
     // The totals are kept in a table of their own instead of being counted, so they must not drift.
@@ -47,10 +63,6 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(total, state).toBe(workflows.length)
     }
   })
-  const reopen = async () => {
-    await harness.reopen()
-    listen()
-  }
   const create = async (workflow: NewWorkflow): Promise<NewWorkflow> => {
     await ledger.workflows.create(workflow, NOW)
     return workflow
@@ -90,7 +102,9 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     it('tells how a workflow stands that it has stored', async () => {
       const workflow = newGraph({ a: [], b: ['a'] })
       const created = await ledger.workflows.create(workflow, NOW)
-      expect(created).toEqual({ outcome: 'created', workflow: await find(workflow) })
+      const stands = { outcome: 'created', workflow: await find(workflow) }
+      expect(created).toEqual({ ...stands, news: newsIn(created) })
+      expect(told()).toEqual(['born a'])
       expect(await ledger.workflows.create(workflow, NOW)).toEqual({ outcome: 'duplicate' })
     })
 
@@ -215,6 +229,15 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       ])
     })
 
+    it('has no news of a job that is no step of it', async () => {
+      await create(newGraph({ a: [] }))
+      const { id } = await fetched(ledger)
+      const done = await ledger.complete(id, {}, { now: NOW + 5, result: null })
+      expect(done).toMatchObject({ state: 'completed' })
+      expect(done).not.toHaveProperty('news')
+      expect(told()).toEqual(['born a'])
+    })
+
     it('starts a step once when the two jobs it depends on end in one commit', async () => {
       const workflow = await create(newGraph({ a: [], b: [], c: ['a', 'b'] }))
       const leases = [await claim(workflow, 'a'), await claim(workflow, 'b')]
@@ -244,13 +267,13 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const workflow = await create(newGraph(DIAMOND))
       await complete(workflow, 'a')
       await complete(workflow, 'b')
-      await reopen()
+      await harness.reopen()
       expect(await running()).toBe(1)
       await complete(workflow, 'c')
-      await reopen()
+      await harness.reopen()
       await complete(workflow, 'd')
       expect(await find(workflow)).toMatchObject({ state: 'completed', completed: 4, open: 0 })
-      await reopen()
+      await harness.reopen()
       expect(
         (await ledger.read.workflows.list({ state: 'completed', limit: 9, offset: 0 })).total,
       ).toBe(1)
@@ -329,6 +352,94 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         'completed',
       ],
       [
+        'a report of an attempt that had begun, and failed',
+        async (workflow) => {
+          const { id } = await jobOf(workflow, 'a')
+          const failure = { code: 'boom', type: 'Boom', message: 'm', retryable: false }
+          const said = { event: 'failed', failure, outcome: { decision: 'discard' } } as const
+          const event = { id, generation: 0, attempt: 1, workerId: 'n', said }
+          await ledger.applyReports([event], { now: NOW, defaultLeaseMs: 9, random: () => 0 })
+        },
+        'failed',
+        'discarded',
+      ],
+      [
+        'a report of an expiry',
+        async (workflow) => {
+          const { id } = await jobOf(workflow, 'a')
+          await under.plant({ id, expiresAt: NOW - 1 })
+          const said = { event: 'expired' } as const
+          const event = { id, generation: 0, attempt: 1, workerId: 'n', said }
+          await ledger.applyReports([event], { now: NOW, defaultLeaseMs: 9, random: () => 0 })
+        },
+        'failed',
+        'discarded',
+      ],
+      [
+        'the end of its lease',
+        async (workflow) => {
+          await claim(workflow, 'a')
+          const change = { ...LATER, to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
+          await ledger.endOverdue({ now: NOW + 1e9, limit: 9, which: 'all' }, () => change)
+        },
+        'failed',
+        'discarded',
+      ],
+      [
+        'CANCEL by message',
+        async (workflow) => ledger.cancelAny((await jobOf(workflow, 'a')).id, 'default', NOW),
+        'failed',
+        'cancelled',
+      ],
+      [
+        'an operator',
+        async (workflow) => {
+          const { id } = await jobOf(workflow, 'a')
+          const whom = {
+            states: ['available'],
+            deadLettersOnly: false,
+            sparesRetried: false,
+          } as const
+          const terms = { now: NOW, wall: NOW, cause: {}, maxMs: 1_000 }
+          await ledger.bulk.act([id], { action: 'cancel', ...whom, scope: null }, terms)
+        },
+        'failed',
+        'cancelled',
+      ],
+      [
+        'a purge',
+        async (workflow) => {
+          const { id } = await jobOf(workflow, 'a')
+          await ledger.purge([id], { states: ['available'], now: NOW })
+        },
+        'failed',
+        'cancelled',
+      ],
+      ['a unique job that replaces it', () => ledger.insert(rival(), NOW), 'failed', 'cancelled'],
+      [
+        'a batch with a unique job that replaces it',
+        () => ledger.insertAll([rival()], NOW),
+        'failed',
+        'cancelled',
+      ],
+      [
+        'a recurring job that replaces it',
+        async () => {
+          const when = { expression: '* * * * *', timezone: 'UTC', isEnabled: true }
+          const entry = { name: 'n', overlap: 'allow', ...when, description: null } as const
+          const first = { nextRunAt: NOW, createdAt: NOW, limit: 9 }
+          await ledger.cron.register({ ...entry, template: REQUEST }, first)
+          const { seq = 0 } = (await ledger.read.cron.find('n')) ?? {}
+          const change = { job: rival(), now: NOW, nextRunAt: NOW + 60_000, maxQueued: 1 }
+          await ledger.cron.fire(
+            { name: 'n', seq, at: NOW },
+            { ...change, isUnsettled: () => false },
+          )
+        },
+        'failed',
+        'cancelled',
+      ],
+      [
         'a job message that died in the broker',
         async (workflow) => {
           const { id, type } = await jobOf(workflow, 'a')
@@ -344,8 +455,12 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
     ]
 
     it.each(ends)('%s', async (_, end, outcome, state) => {
-      const workflow = await create(newGraph({ a: [], b: ['a'] }))
+      const workflow = await create(newGraph({ a: [], b: ['a'] }, REQUEST.options))
+      news = []
       await end(workflow)
+      // The write that ended the job told what this did to its workflow.
+      const isGood = outcome === 'completed'
+      expect(told()).toEqual(isGood ? ['step a', 'born b'] : ['step a', 'ended a'])
       expect(await stepOf(workflow, 'a')).toMatchObject({ progress: outcome, state })
       const next = outcome === 'completed' ? 'started' : 'cancelled'
       const endedAt = outcome === 'completed' ? null : (await stepOf(workflow, 'a')).endedAt
@@ -358,10 +473,20 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
         newGraph({ a: [], b: ['a'] }, { expires_at: '2100-01-01T00:00:00Z' }),
       )
       await ledger.expire({ now: NOW, wall: Date.parse('2100-01-01T00:00:01Z'), limit: 9 })
+      expect(told()).toEqual(['born a', 'step a', 'ended a'])
       expect(await find(workflow)).toMatchObject({ state: 'failed', failed: 1, open: 0 })
       expect((await stepOf(workflow, 'a')).state).toBe('discarded')
       expect((await jobOf(workflow, 'a')).error).toBe(EXPIRED)
       expect((await stepOf(workflow, 'a')).error).toBe(EXPIRED)
+    })
+
+    it('a job message that arrives after its expiry', async () => {
+      const workflow = await create(newGraph({ a: [], b: ['a'] }))
+      const { id } = await jobOf(workflow, 'a')
+      await under.plant({ id, expiresAt: NOW - 1 })
+      const [result] = await ledger.claim([jobMessage(id)], TERMS)
+      expect(result?.verdict).toBe('expired')
+      expect(told()).toEqual(['born a', 'step a', 'ended a'])
     })
 
     it('a job message that arrives with more attempts than allowed', async () => {
@@ -369,6 +494,7 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       const { id } = await jobOf(workflow, 'a')
       const [result] = await ledger.claim([jobMessage(id, { attempt: 2 })], TERMS)
       expect(result?.verdict).toBe('exhausted')
+      expect(told()).toEqual(['born a', 'step a', 'ended a'])
       expect((await find(workflow)).state).toBe('failed')
     })
   })
@@ -582,11 +708,13 @@ export function workflowContract({ harness, ledger, row }: UnderTest): void {
       expect(await progress(second)).toEqual({ 0: 'completed', 1: 'started', 2: 'waiting' })
       expect(await progress(first)).toEqual({ 0: 'completed', 1: 'failed', 2: 'cancelled' })
       expect((await find(first)).state).toBe('failed')
-      const told = news.find((one) => one.what === 'replaced')
-      expect(told).toMatchObject({
-        workflow: { id: second.id },
-        cancelled: { job: { id: replaced.id } },
-      })
+      // The news of the replaced job's own workflow stand before those of the workflow that replaced it.
+      expect(told().slice(-5)).toEqual(['step 1', 'ended 1', 'step 0', 'replaced u', 'born u'])
+      const of = news.slice(-5).map(({ workflow }) => (workflow.id === first.id ? 1 : 2))
+      expect(of).toEqual([1, 1, 2, 2, 2])
+      const one = news.find(({ what }) => what === 'replaced')
+      expect(one).toMatchObject({ cancelled: { job: { id: replaced.id } } })
+      expect(newsIn(one && 'cancelled' in one ? [one.cancelled] : [])).toEqual([])
     })
 
     it('can replace a job of its own workflow', async () => {

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { WorkflowNews } from '../../../src/ledger/workflows.ts'
 import { newGraph } from '../../support/gateway/workflows.ts'
 import { FAILED, failAttempt, fenceOf, jobMessage, NOW, TERMS, type UnderTest } from '../harness.ts'
+import { hearing } from '../news.ts'
 
 type Steps = Readonly<Record<string, readonly string[]>>
 
@@ -16,7 +16,13 @@ const graphs = fc
   })
 
 /** Workflows of any graph whose jobs end in any order, several at a time. */
-export function workflowPropertyContract({ harness, ledger, row, runs }: UnderTest): void {
+export function workflowPropertyContract({ harness, row, runs, ...under }: UnderTest): void {
+  /** The types of the jobs that began in this run, by the outcomes of the writes. */
+  let born: string[] = []
+  const ledger = hearing(under.ledger, (one) => {
+    if (one.what === 'born') born.push(one.job.type)
+  })
+
   async function end(jobId: string, isGood: boolean): Promise<void> {
     await ledger.claim([jobMessage(jobId)], TERMS)
     if (isGood) {
@@ -28,14 +34,14 @@ export function workflowPropertyContract({ harness, ledger, row, runs }: UnderTe
   }
 
   /** Ends several jobs at a time, sometimes with a restart between. Returns which steps succeeded. */
-  async function run(id: string, draw: (below: number) => number, listen: () => void) {
+  async function run(id: string, draw: (below: number) => number) {
     const fates = new Map<string, boolean>()
     for (;;) {
       const { steps = [] } = (await ledger.read.workflows.find(id)) ?? {}
       const open = steps.filter(({ progress }) => progress === 'started')
       if (open.length === 0) return fates
       const some = open.filter(() => draw(2) === 0)
-      if (draw(5) === 0) await harness.reopen().then(listen)
+      if (draw(5) === 0) await harness.reopen()
       const ending = some.length === 0 ? open : some
       for (const step of ending) fates.set(step.id, draw(6) > 0)
       await Promise.all(ending.map((step) => end(step.jobId ?? '', fates.get(step.id) ?? false)))
@@ -46,14 +52,11 @@ export function workflowPropertyContract({ harness, ledger, row, runs }: UnderTe
     it('starts each step once, and only after all steps that it depends on have succeeded', async () => {
       await fc.assert(
         fc.asyncProperty(graphs, fc.infiniteStream(fc.nat()), async (steps, draws) => {
-          const born: string[] = []
-          const hear = (one: WorkflowNews) => void (one.what === 'born' && born.push(one.job.type))
-          const listen = () => ledger.workflows.onNews((news) => news.forEach(hear))
-          listen()
+          born = []
           const workflow = newGraph(steps)
           await ledger.workflows.create(workflow, NOW)
           const draw = (below: number) => (draws.next().value ?? 0) % below
-          const fates = await run(workflow.id, draw, listen)
+          const fates = await run(workflow.id, draw)
           expect(born).toHaveLength(fates.size)
           expect(new Set(born)).toEqual(new Set(fates.keys()))
           for (const [id, dependsOn] of Object.entries(steps)) {

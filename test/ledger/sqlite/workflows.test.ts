@@ -1,15 +1,10 @@
-import { beforeEach, expect, it } from 'vitest'
-import type { NewWorkflow, WorkflowNews } from '../../../src/ledger/workflows.ts'
+import { expect, it } from 'vitest'
+import type { NewWorkflow } from '../../../src/ledger/workflows.ts'
 import { newGraph } from '../../support/gateway/workflows.ts'
 import { failAttempt, jobMessage, NOW, pushed, rowOf, TERMS } from '../harness.ts'
 import { ledgerOfTest } from './harness.ts'
 
 const harness = ledgerOfTest()
-let news: WorkflowNews[]
-beforeEach(() => {
-  news = []
-  harness.ledger.workflows.onNews((some) => void news.push(...some))
-})
 
 /** Creates a workflow and claims its first job. */
 async function started(workflow: NewWorkflow = newGraph({ a: [], b: ['a'] })) {
@@ -17,7 +12,6 @@ async function started(workflow: NewWorkflow = newGraph({ a: [], b: ['a'] })) {
   await ledger.workflows.create(workflow, NOW)
   const jobId = (await ledger.read.workflows.find(workflow.id))?.steps[0]?.jobId ?? ''
   await ledger.claim([jobMessage(jobId)], TERMS)
-  news = []
   return { workflow, jobId }
 }
 
@@ -52,12 +46,10 @@ it.each<[string, (jobId: string) => Promise<unknown>]>([
   const { steps } = (await harness.ledger.read.workflows.find(workflow.id)) ?? {}
   expect(steps?.map(({ progress }) => progress)).toEqual(['started', 'waiting'])
   expect(harness.ledger.known.counts('default')).toMatchObject({ active: 1, available: 1 })
-  expect(news).toEqual([])
 })
 
-it('no news is reported of a write that was rolled back', async () => {
+it('a report that ends steps of two workflows is stored for both or for none', async () => {
   const [sound, broken] = [await started(), await started()]
-  news = []
   corrupt(broken.workflow)
   const said = { event: 'completed', result: null } as const
   const events = [sound, broken].map(({ jobId: id }) => {
@@ -67,6 +59,5 @@ it('no news is reported of a write that was rolled back', async () => {
   const report = harness.ledger.applyReports(events, terms)
   const [refused] = await Promise.allSettled([report, pushed(harness.ledger)])
   expect(refused.status).toBe('rejected')
-  expect(news).toEqual([])
   expect((await harness.ledger.read.workflows.find(sound.workflow.id))?.completed).toBe(0)
 })

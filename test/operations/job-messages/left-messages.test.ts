@@ -3,7 +3,6 @@ import { retryDeadLetter } from '../../../src/operations/dead-letters/dead-lette
 import { activate } from '../../../src/operations/enqueue/activate.ts'
 import { push } from '../../../src/operations/enqueue/push.ts'
 import { pushBatch } from '../../../src/operations/enqueue/push-batch.ts'
-import { followWorkflows } from '../../../src/operations/workflows/publish-steps.ts'
 import { createWorkflow } from '../../../src/operations/workflows/workflows.ts'
 import { type Relay, relay } from '../../../src/services/relay.ts'
 import { died, rowOf } from '../../ledger/harness.ts'
@@ -45,7 +44,6 @@ beforeEach(async () => {
   })
   outbox = relay(stage.deps)
   stage.deps.wakeRelay = (what) => outbox.wake(what)
-  harness.ledger.workflows.onNews((news) => followWorkflows(stage.deps, news))
   await outbox.start()
 })
 afterEach(async () => {

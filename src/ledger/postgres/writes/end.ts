@@ -17,7 +17,7 @@ import {
 } from '../../../job/transitions/end.ts'
 import { handedOver } from '../../../job/transitions/lease.ts'
 import type { KeptRow } from '../../../job/transitions/row.ts'
-import type { Cancelled } from '../../leases.ts'
+import type { Cancelled } from '../../ended.ts'
 import type { DeadMessage, DeadOutcome } from '../../native.ts'
 import type { Draft } from '../group/draft.ts'
 import { adoptJob } from './adopt.ts'

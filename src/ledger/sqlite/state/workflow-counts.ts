@@ -1,7 +1,7 @@
-/** How many workflows are in each state, and the news of the current group. */
+/** How many workflows are in each state, and whether the end of a job may be that of a step. */
 import type { JobRow } from '../../../job/job.ts'
 import type { WorkflowState } from '../../../job/workflow/workflow.ts'
-import type { WorkflowNews } from '../../workflows.ts'
+import type { WorkflowNews } from '../../ended.ts'
 import { NotedState } from '../commit/committed-state.ts'
 import type { WorkflowStatements } from '../sql/workflow.ts'
 
@@ -17,21 +17,20 @@ interface Change {
   by: 1 | -1
 }
 
-/** Advances the workflow of a job that has ended, inside the write that ends it. */
-type EndStep<S> = (store: S, job: JobRow) => void
+/** Advances the workflow of a job that has ended, inside the write that ends it. Returns the news. */
+type EndStep<S> = (store: S, job: JobRow) => readonly WorkflowNews[] | undefined
 
 /**
- * Keeps how many workflows are in each state, and the news of the current group. While no workflow is
- * running, which is the usual case, the end of a job costs one comparison here. `S`: what a write works with.
+ * Keeps how many workflows are in each state. While no workflow is running, which is the usual case, the end of
+ * a job costs one comparison here. `S`: what a write works with.
  */
-export class WorkflowCounts<S> extends NotedState<Change | WorkflowNews> {
+export class WorkflowCounts<S> extends NotedState<Change> {
   readonly statements: WorkflowStatements
   readonly #endStep: EndStep<S>
   /** As committed. */
   readonly #counts = new Map<WorkflowState, number>()
   #running = 0
   #nested = 0
-  #listener: (news: readonly WorkflowNews[]) => void = () => {}
 
   /** `endStep` is a parameter, because it calls back into this class: its jobs may end others. */
   constructor(statements: WorkflowStatements, endStep: EndStep<S>) {
@@ -48,7 +47,7 @@ export class WorkflowCounts<S> extends NotedState<Change | WorkflowNews> {
     let count = 0
     for (const [other, number] of this.#counts) if (isCounted(other)) count += number
     for (const note of this.notes.all) {
-      if ('by' in note && isCounted(note.state)) count += note.by
+      if (isCounted(note.state)) count += note.by
     }
     return count
   }
@@ -64,12 +63,12 @@ export class WorkflowCounts<S> extends NotedState<Change | WorkflowNews> {
     return isAnyRunning && this.statements.isStep.get(jobId) !== undefined
   }
 
-  /** Advances the job's workflow, if it is a step. Inside the write that has ended the job. */
-  ended(store: S, job: JobRow): void {
-    if (!this.owns(job.id)) return
+  /** Advances the job's workflow, if it is a step. Inside the write that has ended the job. Returns the news. */
+  ended(store: S, job: JobRow): readonly WorkflowNews[] | undefined {
+    if (!this.owns(job.id)) return undefined
     this.#nested += 1
     try {
-      this.#endStep(store, job)
+      return this.#endStep(store, job)
     } finally {
       this.#nested -= 1
     }
@@ -86,27 +85,8 @@ export class WorkflowCounts<S> extends NotedState<Change | WorkflowNews> {
     if (to !== null) this.notes.add({ state: to, by: 1 })
   }
 
-  /** Inside a write: adds news, which the listener gets after the commit. */
-  tell(news: readonly WorkflowNews[]): void {
-    for (const one of news) this.notes.add(one)
-  }
-
-  listen(listener: (news: readonly WorkflowNews[]) => void): void {
-    this.#listener = listener
-  }
-
-  /** The listener is told last: it sees the counts as committed, and may begin a write. */
-  override commit(): void {
-    if (this.notes.isEmpty) return
-    const news = this.notes.all.filter((note): note is WorkflowNews => !('by' in note))
-    super.commit()
-    if (news.length > 0) this.#listener(news)
-  }
-
-  protected override apply(notes: readonly (Change | WorkflowNews)[]): void {
-    for (const note of notes) {
-      if ('by' in note) this.#counts.set(note.state, (this.#counts.get(note.state) ?? 0) + note.by)
-    }
+  protected override apply(notes: readonly Change[]): void {
+    for (const { state, by } of notes) this.#counts.set(state, (this.#counts.get(state) ?? 0) + by)
     this.#running = this.#counts.get('running') ?? 0
   }
 }

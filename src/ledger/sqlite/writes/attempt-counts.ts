@@ -1,5 +1,6 @@
 /** Counts, traffic and workflows, updated when an attempt begins or a job ends. */
 import type { JobRow } from '../../../job/job.ts'
+import type { WorkflowNews } from '../../ended.ts'
 import { begun, freed } from '../concurrency/lines.ts'
 import { counted } from '../state/state-counter.ts'
 import type { Store } from '../state/store.ts'
@@ -37,24 +38,25 @@ export function started(
 
 /**
  * Updates counts, traffic and workflows when `job` is completed, discarded or cancelled. Inside the write
- * that ends it.
+ * that ends it. Returns what that did to workflows, if the job is a step of one.
  */
 export function ended(
   store: Store,
   job: JobRow,
   before: Before,
   { isTimed, elapsedMs = Number.POSITIVE_INFINITY }: Timing = TIMED,
-): void {
+): readonly WorkflowNews[] | undefined {
   store.counter.moved(job.queue, counted(before.state), counted(job.state))
   if (job.isDeadLetter) store.counter.moved(job.queue, null, 'dead_letter')
   store.counter.left(job.queue, before)
   store.notes.ended(job)
   freed(store, job, before.state === 'active')
-  store.workflows.ended(store, job)
-  if (job.completedAt === null || job.state !== 'completed') return
+  const news = store.workflows.ended(store, job)
+  if (job.completedAt === null || job.state !== 'completed') return news
   if (job.carry?.resultTtlMs !== undefined) limitResult(store, job, job.carry.resultTtlMs)
   const isKnown = isTimed && job.startedAt !== null
   // The report may have waited for minutes: the worker's own measure is then the shorter and better one.
   const durationMs = isKnown ? Math.min(elapsedMs, job.completedAt - (job.startedAt ?? 0)) : null
   store.traffic.completed(job.queue, job.completedAt, durationMs)
+  return news
 }

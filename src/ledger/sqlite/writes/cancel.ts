@@ -3,7 +3,7 @@ import { type Cause, historyLine } from '../../../job/history/changes.ts'
 import { isErased, isTerminal, type JobRow, type JobState } from '../../../job/job.ts'
 import { isStale, type Stale } from '../../../job/stale.ts'
 import { canBecome } from '../../../job/states.ts'
-import type { Cancelled } from '../../leases.ts'
+import type { Cancelled } from '../../ended.ts'
 import type { Purged, PurgeTerms } from '../../ledger.ts'
 import { toJobRow, toStanding } from '../sql/rows.ts'
 import { staleOf } from '../state/stale-row.ts'
@@ -25,8 +25,8 @@ export function cancelJob(
   const line = historyLine(now, 'cancelled', row.attempt, null, cause)
   const job = toJobRow(statements.cancel.get(id, row.state, now, nonces.next(), line))
   if (!job) return staleOf(store, id)
-  ended(store, job, row)
-  return { job, previousState: row.state, isMessageOwed: isMessageOwed(store, row) }
+  const news = ended(store, job, row)
+  return { job, previousState: row.state, isMessageOwed: isMessageOwed(store, row), news }
 }
 
 /** See `Ledger.cancelAny`. Inside a write. */

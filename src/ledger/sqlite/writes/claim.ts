@@ -85,7 +85,7 @@ function applyArrival(
     case 'exhaust':
       return exhaust(store, jobMessage, terms, row, arrival)
     case 'expire':
-      return { verdict: 'expired', job: expireJob(store, row, terms.now, { messageOut: true }) }
+      return { verdict: 'expired', ...expireJob(store, row, terms.now, { messageOut: true }) }
     case 'hand-over':
       leaveUnowned(store, row)
       return { verdict: 'hand-over', job: row }
@@ -141,8 +141,8 @@ function exhaust(
   const attempt = Math.max(row.attempt, arrival.skipped.at(-1) ?? 0)
   const cause = { reason: 'attempts_exhausted' }
   const ends = { attempt, completedAt: terms.now, deadLetterCopied: false, isDeadLetter, cause }
-  const job = discardJob(store, row, terms.now, { ...record, ...ends, messageOut: true })
-  return { verdict: 'exhausted', job }
+  const discarded = discardJob(store, row, terms.now, { ...record, ...ends, messageOut: true })
+  return { verdict: 'exhausted', ...discarded }
 }
 
 /**

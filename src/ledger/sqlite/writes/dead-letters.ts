@@ -29,7 +29,7 @@ export function discardDead(store: Store, jobMessage: DeadMessage, times: Times)
     noteCopyOf(store, jobMessage, row)
     return { outcome: 'ignored' }
   }
-  return { outcome: 'discarded', job: discardRow(store, jobMessage, row, times.now) }
+  return discardRow(store, jobMessage, row, times.now)
 }
 
 function noteCopyOf(store: Store, { generation, attempt }: DeadMessage, row: JobRow): void {
@@ -70,12 +70,12 @@ function adoptDead(store: Store, jobMessage: DeadMessage, { now }: Times): DeadO
   const adopted = adoptJob(store, jobMessage, now)
   if (adopted instanceof OjsError) return { outcome: 'malformed', error: adopted }
   const row = changed(store.statements.find.get(adopted.id))
-  return { outcome: 'discarded', job: discardRow(store, jobMessage, row, now) }
+  return discardRow(store, jobMessage, row, now)
 }
 
-function discardRow(store: Store, jobMessage: DeadMessage, row: JobRow, now: number): JobRow {
+function discardRow(store: Store, jobMessage: DeadMessage, row: JobRow, now: number): DeadOutcome {
   const { error, errors, isDeadLetter, isCounted = false } = jobMessage.describe(row)
-  const job = discardJob(store, row, now, {
+  const discarded = discardJob(store, row, now, {
     error,
     errors,
     isDeadLetter,
@@ -87,9 +87,9 @@ function discardRow(store: Store, jobMessage: DeadMessage, row: JobRow, now: num
     messageOut: false,
     cause: { reason: 'dead_lettered' },
   })
-  if (!jobMessage.isExpired && !isCounted) store.traffic.failed(job.queue, now)
-  if (!isDeadLetter) store.stale.add(job.queue)
-  return job
+  if (!jobMessage.isExpired && !isCounted) store.traffic.failed(row.queue, now)
+  if (!isDeadLetter) store.stale.add(row.queue)
+  return { outcome: 'discarded', ...discarded }
 }
 
 /** Begins the next generation of a job, with its `unique` key; conflict if another job has it now. */

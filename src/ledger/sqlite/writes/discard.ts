@@ -4,14 +4,17 @@ import { type Cause, historyLine } from '../../../job/history/changes.ts'
 import type { JobRow } from '../../../job/job.ts'
 import { isListedWhenExpired, retryPolicyOf } from '../../../job/retry/retry-policy.ts'
 import type { Discard as DiscardedColumns } from '../../../job/transitions/end.ts'
+import type { WithNews } from '../../ended.ts'
 import { changed } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
 import { ended } from './attempt-counts.ts'
 
 type Discard = DiscardedColumns & { cause: Cause }
 
+type Discarded = { job: JobRow } & WithNews
+
 /** Discards a job that runs no further attempt. In the write that read `row`. */
-export function discardJob(store: Store, row: JobRow, now: number, change: Discard): JobRow {
+export function discardJob(store: Store, row: JobRow, now: number, change: Discard): Discarded {
   const job = changed(
     store.statements.discard.get(
       row.id,
@@ -29,8 +32,7 @@ export function discardJob(store: Store, row: JobRow, now: number, change: Disca
       historyLine(now, 'discarded', change.attempt, null, change.cause),
     ),
   )
-  ended(store, job, row)
-  return job
+  return { job, news: ended(store, job, row) }
 }
 
 /** As `discardJob`, for a job whose `expires_at` has passed. No copy in the DLX queue is owed. */
@@ -39,7 +41,7 @@ export function expireJob(
   row: JobRow,
   now: number,
   { messageOut, cause }: Pick<JobRow, 'messageOut'> & { cause?: Cause | undefined },
-): JobRow {
+): Discarded {
   const { errors, attempt } = row
   const isDeadLetter = isListedWhenExpired(retryPolicyOf(row))
   const because = { ...cause, reason: 'expired' }

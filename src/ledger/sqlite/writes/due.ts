@@ -3,7 +3,8 @@ import { isHopeless } from '../../../errors.ts'
 import { historyLine } from '../../../job/history/changes.ts'
 import { isTerminal, type JobRow } from '../../../job/job.ts'
 import { pageOf } from '../../../job/page.ts'
-import type { DecideFailure, Expired, FailedLease, OverdueTerms, Undecided } from '../../leases.ts'
+import type { Expired } from '../../ended.ts'
+import type { DecideFailure, FailedLease, OverdueTerms, Undecided } from '../../leases.ts'
 import type { DueTerms } from '../../ledger.ts'
 import type { Access } from '../commit/access.ts'
 import { eachAlone, inTime } from '../commit/pages.ts'
@@ -107,8 +108,8 @@ export async function expireDue(access: Access, store: Store, terms: DueTerms): 
 function expireOne(store: Store, row: JobRow, { now }: DueTerms): Expired {
   // A job that the ledger held until its time has no job message out.
   const isHeld = row.state !== 'available' && row.retryQueueMs === null && row.outbox === null
-  const job = expireJob(store, row, now, { messageOut: row.messageOut && !isHeld })
-  return { job, isMessageOwed: isMessageOwed(store, row) }
+  const expired = expireJob(store, row, now, { messageOut: row.messageOut && !isHeld })
+  return { ...expired, isMessageOwed: isMessageOwed(store, row) }
 }
 
 /** See `LeaseLedger.endOverdue`. */

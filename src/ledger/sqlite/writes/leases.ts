@@ -4,6 +4,7 @@ import { type Cause, historyLine } from '../../../job/history/changes.ts'
 import type { JobRow } from '../../../job/job.ts'
 import { isHeld } from '../../../job/lease-fence.ts'
 import type { Stale } from '../../../job/stale.ts'
+import type { CompletedJob, WithNews } from '../../ended.ts'
 import type {
   Beat,
   BeatFate,
@@ -49,13 +50,14 @@ export function completeLease(
   id: string,
   fence: SettleFence,
   { now, result, cause }: Completion,
-): JobRow | Stale {
+): CompletedJob | Stale {
   const { attempt = null, generation = null, workerId = null } = fence
   const fenced = [id, attempt, workerId, generation] as const
   const line = historyLine(now, 'completed', attempt, null, cause)
   const job = toJobRow(store.statements.complete.get(...fenced, now, result, line))
-  if (job) ended(store, job, ACTIVE)
-  return job ?? staleOf(store, id)
+  if (job === null) return staleOf(store, id)
+  const news = ended(store, job, ACTIVE)
+  return news === undefined ? job : { ...job, news }
 }
 
 export function failLease(
@@ -76,24 +78,22 @@ export function failRow(
 ): FailedLease | Undecided {
   const change = decide(before)
   if (change === null) return { outcome: 'undecided', row: before }
-  return { outcome: 'ended', job: failed(store, before, change), before, change }
+  return { outcome: 'ended', ...failed(store, before, change), before, change }
 }
 
 /** Ends the attempt of an active row as failed. */
-function failed(store: Store, before: JobRow, change: FailureChange): JobRow {
+function failed(store: Store, before: JobRow, change: FailureChange): { job: JobRow } & WithNews {
   const job = changed(runFailure(store, before, change))
   if (!change.isCounted) store.traffic.failed(job.queue, change.now)
-  if (change.to === 'discarded') ended(store, job, ACTIVE)
-  else {
-    store.counter.moved(job.queue, 'active', change.to)
-    store.traffic.retried(job.queue, change.now)
-  }
+  if (change.to === 'discarded') return { job, news: ended(store, job, ACTIVE) }
+  store.counter.moved(job.queue, 'active', change.to)
+  store.traffic.retried(job.queue, change.now)
   if (isWaitingWithNative(job)) {
     store.counter.moved(job.queue, null, 'with_native')
   }
-  if (change.to === 'available') return wentBack(store, job)
-  if (change.to === 'retryable') freed(store, job, true)
-  return job
+  if (change.to === 'available') return { job: wentBack(store, job) }
+  freed(store, job, true)
+  return { job }
 }
 
 /** Runs the statement for the state that `change` names. */

@@ -13,6 +13,7 @@ import {
 import { retryQueueKey } from '../../../job/retry/backoff.ts'
 import { recordEnd, recordLateFailure } from '../../../job/retry/failure.ts'
 import { isOwedAgain } from '../../../job/transitions/native.ts'
+import type { WithNews } from '../../ended.ts'
 import type { ReportResult, ReportTerms } from '../../native.ts'
 import {
   applyEach,
@@ -146,7 +147,7 @@ function applyExpired(store: Store, event: ReportedEvent, terms: ReportTerms): R
   if (standing === null || decision.do !== 'expire') return noteDropped(store, event)
   const row = changed(store.statements.find.get(event.id))
   const gone = { messageOut: false, cause: terms.cause }
-  return { outcome: 'expired', job: expireJob(store, row, terms.now, gone) }
+  return { outcome: 'expired', ...expireJob(store, row, terms.now, gone) }
 }
 
 /** The worker puts its job message back into the queue: the next execution is the same attempt again. */
@@ -218,8 +219,8 @@ function completeAtOnce(
   const line = historyLine(now, 'completed', attempt, workerId, cause)
   const running = toJobRow(nativeDone.get(...done, elapsedMs ?? null, workerId, ofQueue, line))
   if (running) {
-    ended(store, running, ACTIVE, { isTimed: true, elapsedMs })
-    return { outcome: 'completed', job: running, begun: null, promoted: false }
+    const news = ended(store, running, ACTIVE, { isTimed: true, elapsedMs })
+    return { outcome: 'completed', job: running, begun: null, promoted: false, news }
   }
   const startedAt = now - (elapsedMs ?? 0)
   const lines = historyLine(startedAt, 'active', attempt, workerId, cause) + line
@@ -228,9 +229,9 @@ function completeAtOnce(
   // Nobody has reported the start: it is known only if the worker tells how long the attempt took.
   const isTimed = elapsedMs !== undefined
   started(store, next, AVAILABLE, { isTimed })
-  ended(store, next, ACTIVE, { isTimed })
+  const news = ended(store, next, ACTIVE, { isTimed })
   const begun: JobRow = { ...next, state: 'active', workerId }
-  return { outcome: 'completed', job: next, begun, promoted: false }
+  return { outcome: 'completed', job: next, begun, promoted: false, news }
 }
 
 function endAttempt(
@@ -257,8 +258,8 @@ function endAttempt(
   const job = changed(store.statements.nativeDone.get(...done, event.workerId, null, line))
   // If nobody had reported the start, `startedAt` was set just now and says nothing.
   const isTimed = begins === null || (elapsedMs !== undefined && !promoted)
-  ended(store, job, ACTIVE, { isTimed, elapsedMs })
-  return { outcome: 'completed', job, ...whence }
+  const news = ended(store, job, ACTIVE, { isTimed, elapsedMs })
+  return { outcome: 'completed', job, ...whence, news }
 }
 
 function fail(
@@ -266,7 +267,7 @@ function fail(
   row: JobRow,
   said: Extract<Said, { event: 'failed' }>,
   terms: ReportTerms,
-): { job: JobRow; isCounted: boolean } {
+): { job: JobRow; isCounted: boolean } & WithNews {
   const { now, cause } = terms
   const { statements } = store
   const plan = planFailure(row, said, terms)
@@ -289,13 +290,13 @@ function fail(
     return { job, isCounted }
   }
   const job = changed(runDiscard(store, fence, now, { ...plan, cause }))
-  ended(store, job, ACTIVE)
+  const news = ended(store, job, ACTIVE)
   // The worker nacks its delivery. A delivery that the gateway holds is settled by the gateway.
   if (job.messageOut && row.holder !== 'gateway') {
     statements.messageReturned.run(id, generation, null)
     job.messageOut = false
   }
-  return { job, isCounted }
+  return { job, isCounted, news }
 }
 
 function recordRetryQueue(store: Store, queue: string, delayMs: number): void {

@@ -12,7 +12,8 @@ import type { FailedStep } from '../../../job/workflow/row.ts'
 import { stepJob, type WorkflowSettings } from '../../../job/workflow/step.ts'
 import { decideNode, type Inputs, type Outcome } from '../../../job/workflow/workflow.ts'
 import { uuid7 } from '../../../uuid.ts'
-import type { CheckedNode, NewWorkflow, WorkflowNews } from '../../workflows.ts'
+import type { WorkflowNews } from '../../ended.ts'
+import type { CheckedNode, NewWorkflow } from '../../workflows.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { NodeColumns, NodeRow } from '../sql/workflow.ts'
 import type { Store } from '../state/store.ts'
@@ -49,12 +50,18 @@ interface Walk {
   /** Ended steps in this walk, without callbacks. */
   ended: Record<Outcome, number>
   news: News[]
+  /** News of other workflows, whose jobs were replaced by jobs of this walk. */
+  ofOthers: WorkflowNews[]
   /** The outcome of the workflow, once there is one. */
   outcome: Outcome | null
 }
 
-/** Stores the workflow and the jobs of the steps that wait for nothing. */
-export function createWorkflow(store: Store, workflow: NewWorkflow, now: number): void {
+/** Stores the workflow and the jobs of the steps that wait for nothing. Returns the news. */
+export function createWorkflow(
+  store: Store,
+  workflow: NewWorkflow,
+  now: number,
+): readonly WorkflowNews[] {
   const { statements } = store.workflows
   const { id, type, name, settings, nodes } = workflow
   const total = nodes.filter((node) => node.kind === 'job' && !node.isCallback).length
@@ -71,14 +78,14 @@ export function createWorkflow(store: Store, workflow: NewWorkflow, now: number)
   }
   // A step whose job cannot be made has failed at once, and may end other steps.
   advance(walk)
-  finish(walk)
+  return finish(walk)
 }
 
 /**
- * Ends the step whose job is over, and begins or ends all that depends on it. Does nothing for a job that is
- * no step, or whose workflow had ended before.
+ * Ends the step whose job is over, and begins or ends all that depends on it. Returns the news. Does nothing for
+ * a job that is no step, or whose workflow had ended before.
  */
-export function endStep(store: Store, job: JobRow): void {
+export function endStep(store: Store, job: JobRow): readonly WorkflowNews[] | undefined {
   const now = endedAt(job)
   const { statements } = store.workflows
   const outcome = job.state === 'completed' ? 'completed' : 'failed'
@@ -86,13 +93,13 @@ export function endStep(store: Store, job: JobRow): void {
   const error = outcome === 'completed' ? null : job.error
   const { id: jobId, state, startedAt, attempt } = job
   const row = statements.endStep.get(jobId, outcome, state, now, error, startedAt, attempt)
-  if (row === undefined) return
+  if (row === undefined) return undefined
   const { workflow: seq, ...node } = row
   const { settings, id } = onlyRow(statements.bySeq.get(seq))
   const walk = newWalk(store, { seq, id, settings: JSON.parse(settings) }, now)
   note(walk, node, outcome, job)
   advance(walk)
-  finish(walk)
+  return finish(walk)
 }
 
 /** Works in waves, so that a node that waits for many others is updated once per wave. */
@@ -175,8 +182,10 @@ function stored(walk: Walk, job: NewJob): JobRow | OjsError {
     return new OjsError('duplicate', 'A job with the same unique key exists already.')
   }
   const { replacing } = admitted
-  for (const cancelled of replacing?.cancelled ?? [])
+  for (const { news = [], ...cancelled } of replacing?.cancelled ?? []) {
+    for (const one of news) walk.ofOthers.push(one)
     walk.news.push({ what: 'replaced', cancelled })
+  }
   return freshRow(replacing?.job ?? job, admitted)
 }
 
@@ -214,8 +223,8 @@ function note(walk: Walk, row: NodeRow, outcome: Outcome, job: JobRow | null): v
   walk.news.push({ what: 'step', step: { id: row.id ?? '', type: row.type, outcome, job } })
 }
 
-/** Updates the workflow's row with the outcome of the walk, and adds the news. */
-function finish(walk: Walk): void {
+/** Updates the workflow's row with the outcome of the walk. Returns all news, those of other workflows first. */
+function finish(walk: Walk): readonly WorkflowNews[] {
   const { store, seq, now, ended, outcome, news } = walk
   const { completed, failed, cancelled } = ended
   const row = store.workflows.statements.progress.get(
@@ -231,7 +240,8 @@ function finish(walk: Walk): void {
     store.workflows.moved('running', outcome)
     news.push({ what: 'ended', failed: outcome === 'failed' ? lastFailed(walk) : null })
   }
-  store.workflows.tell(news.map((item) => ({ ...item, workflow })))
+  const own = news.map((item) => ({ ...item, workflow }))
+  return walk.ofOthers.length === 0 ? own : [...walk.ofOthers, ...own]
 }
 
 function lastFailed({ store, seq }: Walk): FailedStep | null {
@@ -250,6 +260,7 @@ function newWalk(store: Store, workflow: Pick<Walk, 'seq' | 'id' | 'settings'>, 
     decided: new Set(),
     ended,
     news: [],
+    ofOthers: [],
     outcome: null,
   }
 }

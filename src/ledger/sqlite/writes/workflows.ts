@@ -4,16 +4,15 @@ import { isStale } from '../../../job/stale.ts'
 import { cut } from '../../../job/values/limits.ts'
 import { ResultBudget } from '../../../job/workflow/results.ts'
 import type { WorkflowHead, WorkflowRow } from '../../../job/workflow/row.ts'
+import type { Cancelled } from '../../ended.ts'
 import type { KeyedRequest } from '../../idempotency.ts'
 import type { KnownWorkflows } from '../../known.ts'
-import type { Cancelled } from '../../leases.ts'
 import type { WorkflowReads } from '../../reads.ts'
 import type {
   CancelledWorkflow,
   NewWorkflow,
   WorkflowCreated,
   WorkflowLedger,
-  WorkflowNews,
   WorkflowQuery,
 } from '../../workflows.ts'
 import type { Access } from '../commit/access.ts'
@@ -39,10 +38,10 @@ export class SqliteWorkflows implements WorkflowLedger, WorkflowReads, KnownWork
     const { statements, workflows } = this.#store
     const store = (): WorkflowCreated => {
       if (workflows.statements.head.get(id) !== undefined) return { outcome: 'duplicate' }
-      createWorkflow(this.#store, workflow, now)
+      const news = createWorkflow(this.#store, workflow, now)
       const created = findWorkflow(this.#store, id)
       if (created === null) throw new Error('the workflow was stored')
-      return { outcome: 'created', workflow: created }
+      return { outcome: 'created', workflow: created, news }
     }
     const answerOf = ({ outcome }: WorkflowCreated) =>
       outcome === 'created' ? { ids: [id], existing: [] } : null
@@ -75,10 +74,6 @@ export class SqliteWorkflows implements WorkflowLedger, WorkflowReads, KnownWork
 
   isAnyRunning(): boolean {
     return this.#store.workflows.isAnyRunning
-  }
-
-  onNews(listener: (news: readonly WorkflowNews[]) => void): void {
-    this.#store.workflows.listen(listener)
   }
 }
 
