@@ -12,6 +12,8 @@ interface Kept {
   history: string
   /** See `Unique`. */
   uniqueKey: string | null
+  /** The `seq` of the cron entry that made the job. */
+  cronEntry: number | null
 }
 
 /** A row without the texts that may be megabytes. */

@@ -52,6 +52,7 @@ import { CHECKPOINTS, RESULT_ENDS } from './group/notes.ts'
 import { type SideTable, type SideWant, wanted } from './group/side.ts'
 import { notYet, partNotYet } from './not-yet.ts'
 import { bulkLedger } from './parts/bulk.ts'
+import { cronLedger } from './parts/cron.ts'
 import { checkpointLedger, historyLedger, progressLedger } from './parts/notes.ts'
 import type { Reader } from './reader.ts'
 import type { Slot } from './slot.ts'
@@ -85,6 +86,7 @@ export interface PostgresLedgerParts {
   logger: Logger
   /** What operators are told of PostgreSQL and of the other gateways. */
   standing: Pick<Known, 'replication' | 'warnings'>
+  wall: () => number
   onFenced?: (() => void) | undefined
   /** What ends with the ledger. */
   onClose?: () => void
@@ -94,7 +96,7 @@ export interface PostgresLedgerParts {
 export class PostgresLedger implements Ledger {
   readonly known: Known
   readonly read: Reads
-  readonly cron: Ledger['cron'] = partNotYet('cron')
+  readonly cron: Ledger['cron']
   readonly schemas: Ledger['schemas'] = partNotYet('schemas')
   readonly pauses: Ledger['pauses'] = partNotYet('pauses')
   readonly maintenance: Ledger['maintenance'] = partNotYet('maintenance')
@@ -117,6 +119,7 @@ export class PostgresLedger implements Ledger {
   readonly #reader: Reader
   readonly #readers: readonly Reader[]
   readonly #memory: Memory
+  readonly #wall: () => number
   readonly #confirms: Confirms
   readonly #onClose: () => void
 
@@ -127,9 +130,11 @@ export class PostgresLedger implements Ledger {
     this.#reader = reader
     this.#readers = [reader, searcher]
     this.#memory = memory
+    this.#wall = parts.wall
     this.#groups = new Groups(parts)
     this.#confirms = new Confirms(this.#groups, memory)
     this.known = knownOf(memory, () => this.#groups.fault(), parts.standing)
+    this.cron = cronLedger({ groups: this.#groups, schema, memory, wall: parts.wall })
     this.read = readsOf(schema, reader, searcher, memory)
     this.history = historyLedger(this.#groups)
     this.progress = progressLedger(this.#groups)
@@ -144,9 +149,9 @@ export class PostgresLedger implements Ledger {
 
   async insert(job: NewJob, now: number, terms: EnqueueTerms = {}): Promise<Inserted> {
     refuseUnknown(terms)
-    const admit = { ...terms, now, wall: Date.now() }
+    const admit = { ...terms, now, wall: this.#wall() }
     const run = (draft: Draft) => insertOne(draft, job, admit)
-    return await this.#groups.write({ wants: wantsOf([job], admit), run })
+    return await this.#groups.write({ wants: wantsOf([job], admit, this.#memory), run })
   }
 
   async insertAll(
@@ -155,9 +160,13 @@ export class PostgresLedger implements Ledger {
     terms: EnqueueTerms = {},
   ): Promise<InsertedAll> {
     refuseUnknown(terms)
-    const admit = { ...terms, now, wall: Date.now() }
+    const admit = { ...terms, now, wall: this.#wall() }
     const run = (draft: Draft) => insertMany(draft, jobs, admit)
-    return await this.#groups.write({ wants: wantsOf(jobs, admit), run, weight: jobs.length })
+    return await this.#groups.write({
+      wants: wantsOf(jobs, admit, this.#memory),
+      run,
+      weight: jobs.length,
+    })
   }
 
   confirmed(outbox: number): void {

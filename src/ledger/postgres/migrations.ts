@@ -4,6 +4,7 @@ import { sql as slots } from './migrations/0001-slots.ts'
 import { sql as jobs } from './migrations/0002-jobs.ts'
 import { sql as history } from './migrations/0004-history.ts'
 import { sql as keys } from './migrations/0005-keys.ts'
+import { sql as cron } from './migrations/0006-cron.ts'
 import { sql as search } from './migrations/0007-search.ts'
 import { sql as workflows } from './migrations/0008-workflows.ts'
 import { sql as leader } from './migrations/0010-leader.ts'
@@ -25,9 +26,10 @@ export const MIGRATIONS: readonly Migration[] = [
   { sql: jobs, minReader: 2 },
   { sql: history, minReader: 3 },
   { sql: keys, minReader: 4 },
-  { sql: search, minReader: 5 },
-  { sql: workflows, minReader: 6 },
-  { sql: leader, minReader: 7 },
+  { sql: cron, minReader: 5 },
+  { sql: search, minReader: 6 },
+  { sql: workflows, minReader: 7 },
+  { sql: leader, minReader: 8 },
 ]
 
 /** The schema is of a newer gateway, and this one does not understand it. */

@@ -5,6 +5,7 @@ import type { Logger } from '../../logger.ts'
 import type { LedgerClock } from './clock.ts'
 import { type Connection, connectWritable, type Row } from './connection.ts'
 import { Durability } from './durability.ts'
+import { ENTRIES, TEMPLATES } from './group/cron.ts'
 import { type Counted, Memory } from './group/memory.ts'
 import { CHECKPOINTS, PROGRESS, RESULT_ENDS } from './group/notes.ts'
 import { OPERATIONS } from './group/operations.ts'
@@ -30,7 +31,7 @@ const TIMEOUTS = { connectMs: 5_000, answerMs: 30_000 }
 /** One gateway writes, through one connection. */
 const SLOT = 1
 /** Side tables: where one is empty, nobody looks for its rows. */
-const SIDES = [CHECKPOINTS, PROGRESS, RESULT_ENDS, OPERATIONS]
+const SIDES = [CHECKPOINTS, PROGRESS, RESULT_ENDS, OPERATIONS, ENTRIES, TEMPLATES]
 /** How many nonces each start of a gateway has. */
 const NONCES = 2 ** 32
 
@@ -57,6 +58,7 @@ export async function openPostgresLedger(options: PostgresLedgerOptions): Promis
     return new PostgresLedger({
       ...{ schema, slot, slotId: SLOT, reader, searcher, memory, logger },
       standing: standingOf(durability, leadership, clock),
+      wall: () => clock?.wall() ?? Date.now(),
       onFenced: () => leadership?.lost(),
       onClose: () => durability.stop(),
     })

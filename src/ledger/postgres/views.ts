@@ -8,6 +8,7 @@ import { jobsOf, ROW, TEXTS, toStanding } from './group/columns.ts'
 import { type Counts, type Memory, noCounts } from './group/memory.ts'
 import { partNotYet } from './not-yet.ts'
 import { bulkReads } from './parts/bulk.ts'
+import { cronReads } from './parts/cron.ts'
 import { noteReads } from './parts/notes.ts'
 import type { Reader } from './reader.ts'
 import { PostgresSearch } from './search/search.ts'
@@ -93,7 +94,7 @@ export function readsOf(schema: string, reader: Reader, searcher: Reader, memory
   }
   return {
     ...own,
-    cron: partNotYet('cron'),
+    cron: cronReads(schema, reader),
     schemas: partNotYet('schemas'),
     workflows: partNotYet('workflows'),
     idempotency: partNotYet('idempotency keys'),

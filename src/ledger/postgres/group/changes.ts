@@ -12,6 +12,10 @@ export class Changes {
   readonly texts = new Map<string, Texts>()
   /** Ids of changed rows that have a unique key, or had it for a while, by their keys. */
   readonly keyed = new Map<string, Set<string>>()
+  /** Ids of changed rows whose jobs a cron entry has made, by its `seq`. */
+  readonly #ofEntries = new Map<number, Set<string>>()
+  /** Rows of such jobs that go, as they were. */
+  readonly endedRuns: KeptRow[] = []
   readonly counts = new Map<string, Map<Counted, number>>()
   /** Queues that are recorded, in their order. */
   readonly queues = new Map<string, QueueRecord>()
@@ -42,7 +46,19 @@ export class Changes {
   put(id: string, row: KeptRow | null, texts: Texts | null): void {
     this.#set(this.rows, id, row)
     if (texts !== null) this.#set(this.texts, id, texts)
-    if (row !== null && row.uniqueKey !== null) this.#note(row.uniqueKey, id)
+    if (row !== null && row.uniqueKey !== null) note(this.keyed, row.uniqueKey, id)
+    if (row !== null && row.cronEntry !== null) note(this.#ofEntries, row.cronEntry, id)
+  }
+
+  /** Ids of changed rows that are jobs of this cron entry, or were. */
+  jobsOf(entry: number): string[] {
+    return [...(this.#ofEntries.get(entry) ?? [])]
+  }
+
+  /** The row of a job of a cron entry goes. */
+  endRun(row: KeptRow): void {
+    this.endedRuns.push(row)
+    this.#undo.push(() => this.endedRuns.pop())
   }
 
   count(queue: string, state: Counted, change: number): void {
@@ -80,12 +96,6 @@ export class Changes {
     this.#undo.push(() => this.others.pop())
   }
 
-  #note(key: string, id: string): void {
-    const ids = this.keyed.get(key)
-    if (ids) ids.add(id)
-    else this.keyed.set(key, new Set([id]))
-  }
-
   #set<K, V>(map: Map<K, V>, key: K, value: V): void {
     const had = map.has(key) ? { value: map.get(key) as V } : null
     map.set(key, value)
@@ -94,4 +104,10 @@ export class Changes {
       else map.set(key, had.value)
     })
   }
+}
+
+function note<K>(map: Map<K, Set<string>>, key: K, id: string): void {
+  const ids = map.get(key)
+  if (ids) ids.add(id)
+  else map.set(key, new Set([id]))
 }

@@ -39,6 +39,7 @@ const COLUMNS: Readonly<Record<keyof KeptRow, 'text' | 'bigint' | 'boolean'>> = 
   extendedMs: 'bigint',
   history: 'text',
   uniqueKey: 'text',
+  cronEntry: 'bigint',
 }
 const NAMES = Object.keys(COLUMNS) as (keyof KeptRow)[]
 
@@ -153,6 +154,7 @@ export function toJobRow(row: KeptRow, texts: Texts): JobRow {
 
 /** Without what only the ledger needs. */
 export function toStanding(row: KeptRow): JobStanding {
-  const { endedAt: _, extendedMs: __, history: ___, uniqueKey: ____, ...standing } = row
+  const { endedAt: _, extendedMs: __, history: ___, ...kept } = row
+  const { uniqueKey: ____, cronEntry: _____, ...standing } = kept
   return standing
 }

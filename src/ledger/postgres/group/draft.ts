@@ -9,6 +9,7 @@ import type { KeptKey } from '../../writes/kept-keys.ts'
 import type { Row, Statement } from '../connection.ts'
 import { Changes } from './changes.ts'
 import { toJobRow, toStanding } from './columns.ts'
+import { endsRun } from './cron.ts'
 import type { Counted, Memory, Tombstone } from './memory.ts'
 import { CHECKPOINTS, PROGRESS } from './notes.ts'
 import type { AnySide, SideRows, SideTable, SideWant } from './side.ts'
@@ -226,6 +227,7 @@ export class Draft {
     const { own, texts } = parted(change)
     const after: KeptRow = { ...row, ...own }
     this.changes.put(row.id, after, texts && this.#changed(row.id, texts))
+    if (endsRun(row, after)) this.changes.endRun(row)
     this.#count(row, -1)
     this.#count(after, 1)
     if (after.endedAt !== null) this.#forgetNotes(after)
@@ -234,6 +236,7 @@ export class Draft {
 
   remove(row: KeptRow): void {
     this.changes.put(row.id, null, null)
+    if (endsRun(row, null)) this.changes.endRun(row)
     this.#count(row, -1)
     this.putSide(CHECKPOINTS, row.id, null)
     this.putSide(PROGRESS, row.id, null)

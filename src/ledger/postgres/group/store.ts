@@ -2,6 +2,7 @@
 import type { KeptRow } from '../../../job/transitions/row.ts'
 import type { Answer, Statement } from '../connection.ts'
 import * as columns from './columns.ts'
+import { endRuns } from './cron.ts'
 import { type Draft, keyOf, type Loaded, type Wants } from './draft.ts'
 import { errorKeyOf } from './error-codes.ts'
 import type { Tombstone } from './memory.ts'
@@ -115,6 +116,7 @@ export function toStore(schema: string, slot: number, draft: Draft): Statement[]
     ...storeTombstones(schema, draft),
     ...[...draft.changes.sides].flatMap(([table, rows]) => storeSide(schema, table, rows)),
     ...draft.changes.others.flatMap(({ statement }) => statement ?? []),
+    ...endRuns(schema, draft.changes.endedRuns),
   ]
 }
 

@@ -34,8 +34,9 @@ export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow |
     enqueuedAt,
   })
   const history = historyLine(life.now, job.start.state, attempt, null, life.cause)
-  const kept = { endedAt: null, extendedMs: null, history, uniqueKey: job.unique?.key ?? null }
-  const row: KeptRow = { ...standing, attempt, ...kept }
+  const keys = { uniqueKey: job.unique?.key ?? null, cronEntry: null }
+  const kept = { endedAt: null, extendedMs: null, history }
+  const row: KeptRow = { ...standing, attempt, ...kept, ...keys }
   const texts: Texts = { carry, error, errors, result, envelope }
   draft.insert(row, texts)
   draft.recordQueue(job.queue, life.now)

@@ -12,12 +12,12 @@ import {
   forgetJobMessages,
   type KeyHolders,
   type KeyQuery,
-  ROOM,
   ROOM_TOGETHER,
   type Room,
   rivalQuery,
 } from '../../writes/unique.ts'
 import type { Draft, Wants } from '../group/draft.ts'
+import type { Memory } from '../group/memory.ts'
 import type { HolderQuery } from '../group/unique-keys.ts'
 import { cancelJob } from './end.ts'
 import { enqueue, linkRetry } from './insert.ts'
@@ -29,11 +29,12 @@ export interface AdmitTerms extends Pick<EnqueueTerms, 'cause' | 'isUnsettled' |
 }
 
 /** What the insert of these jobs reads. */
-export function wantsOf(jobs: readonly NewJob[], terms: AdmitTerms): Wants {
+export function wantsOf(jobs: readonly NewJob[], terms: AdmitTerms, memory: Memory): Wants {
   const { retryOf } = terms
   const ids = [...jobs.map(({ id }) => id), ...(retryOf === undefined ? [] : [retryOf])]
   const holders = conflictsOf(jobs, terms)
-  return holders.length === 0 ? { ids } : { ids, holders }
+  if (holders.length === 0) return { ids }
+  return { ids, holders, keptKeys: memory.keptKeys === 0 ? [] : holders.map(({ key }) => key) }
 }
 
 function conflictsOf(jobs: readonly NewJob[], { now, wall }: AdmitTerms): HolderQuery[] {
@@ -44,9 +45,14 @@ function at(wall: number, query: KeyQuery): HolderQuery {
   return { ...query, wall: query.states.includes('discarded') ? null : wall }
 }
 
-/** Stores one job as a PUSH does. Takes back what it has changed if nothing is stored. */
-export function insertOne(draft: Draft, job: NewJob, terms: AdmitTerms, room = ROOM): Inserted {
-  const inserted = admit(admissionOf(draft, terms), job, terms, room)
+/** Stores one job by its policy. On `duplicate`, the caller must take the write back. */
+export function admitOne(draft: Draft, job: NewJob, terms: AdmitTerms): Inserted {
+  return admit(admissionOf(draft, terms), job, terms)
+}
+
+/** PUSH of one job. */
+export function insertOne(draft: Draft, job: NewJob, terms: AdmitTerms): Inserted {
+  const inserted = admitOne(draft, job, terms)
   // Jobs may have been cancelled to be replaced before the id was found taken.
   if (inserted.outcome === 'duplicate') throw new TakenBack(inserted)
   const { retryOf } = terms
