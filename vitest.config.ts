@@ -96,6 +96,8 @@ export default defineConfig({
     // Below node_modules, by content: that saves a tenth of the CPU of a later run.
     experimental: { fsModuleCache: true },
     sequence: { sequencer: InOrder },
+    // The provider of the sign-in tests warns that it is one for tests.
+    onConsoleLog: (log) => !log.startsWith('oidc-provider '),
     projects: [
       {
         test: {

@@ -193,6 +193,27 @@ export const VARIABLES = {
     doc: 'where the console links traces to: https://traces.example.com/{trace_id}',
   },
   OJS_CODEC_URL: { fallback: '', doc: 'what the console asks to decode encrypted args' },
+  OJS_OIDC_ISSUER: { fallback: '', doc: 'OpenID Connect provider to sign in to the console with' },
+  OJS_OIDC_CLIENT_ID: { fallback: '', doc: 'what the provider calls the gateway' },
+  OJS_OIDC_CLIENT_SECRET: {
+    fallback: '',
+    doc: 'the secret of this client; empty = a public client',
+  },
+  OJS_OIDC_CLIENT_SECRET_FILE: { fallback: '', doc: 'file that holds OJS_OIDC_CLIENT_SECRET' },
+  OJS_OIDC_REDIRECT_URL: {
+    fallback: '',
+    doc: 'the address of the console as the provider knows it; empty = as the browser does',
+  },
+  OJS_OIDC_SCOPE: { fallback: 'openid profile email', doc: 'what the provider is asked for' },
+  OJS_OIDC_CLAIM: { fallback: 'groups', doc: 'the claim that OJS_OIDC_ROLES is about' },
+  OJS_OIDC_NAME_CLAIM: {
+    fallback: 'preferred_username',
+    doc: 'the claim that people are called by',
+  },
+  OJS_OIDC_ROLES: {
+    fallback: '',
+    doc: 'value:role[:queues=a,b.*],…: who has which role; * = everybody who signs in',
+  },
   OJS_LOG_LEVEL: { fallback: 'info', doc: LOG_LEVELS.join(' | ') },
 } as const satisfies Record<string, Variable>
 
@@ -205,6 +226,7 @@ const MAY_BE_IN_FILES = [
   'OJS_API_KEYS',
   'OJS_LEDGER',
   'OJS_MANAGEMENT_URL',
+  'OJS_OIDC_CLIENT_SECRET',
 ] as const
 
 /** Read by the command `recover` only: the gateway's URL, and the API key that the command sends. */

@@ -179,6 +179,7 @@ describe('the sources', () => {
     ['node:sqlite', 'ledger/sqlite/sql/driver.ts', []],
     ['pg', 'ledger/postgres/connection.ts', []],
     ['express', 'http/', []],
+    ['openid-client', 'http/access/oidc/provider.ts', []],
     ['cors', 'http/access/cors.ts', []],
     ['prom-client', 'telemetry/', []],
     ['pino', 'logger.ts', []],

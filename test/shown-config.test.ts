@@ -36,6 +36,15 @@ it('GET /admin/system/config shows a fixed list of settings, and where each come
     'tls_ca',
     'cors_origins',
     'rate_limit',
+    'oidc_issuer',
+    'oidc_client_id',
+    'oidc_client_secret',
+    'oidc_client_secret_file',
+    'oidc_redirect_url',
+    'oidc_scope',
+    'oidc_claim',
+    'oidc_name_claim',
+    'oidc_roles',
   ])
 })
 

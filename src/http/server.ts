@@ -6,6 +6,7 @@ import { health } from '../operations/health.ts'
 import { disasterRecovery, type ManifestFacts, manifest } from '../operations/manifest.ts'
 import { liveStats } from '../operations/queues/live-stats.ts'
 import type { EventRing } from '../telemetry/event-ring.ts'
+import { OidcSignIn } from './access/oidc/sign-in.ts'
 import { requireScope } from './access/queue-scope.ts'
 import { Sessions } from './access/sessions.ts'
 import { EventStreams, type FollowedRing } from './connection/event-streams.ts'
@@ -104,9 +105,11 @@ function signInOf(
   { access, tls, version, consoleLinks: links }: HttpServiceOptions,
   endpoints: SignIn['endpoints'],
 ): SignIn {
-  const sessions = new Sessions(() => deps.clock.now())
+  const now = () => deps.clock.now()
+  const sessions = new Sessions(now)
+  const oidc = access.oidc && new OidcSignIn(access.oidc, deps.logger, now)
   const isTls = tls !== undefined
-  return { keys: access.apiKeys, sessions, isTls, version, links, endpoints }
+  return { keys: access.apiKeys, sessions, oidc, isTls, version, links, endpoints }
 }
 
 /** All endpoints; `test/http/access/roles.test.ts` lists the roles of each. */

@@ -19,6 +19,7 @@ export async function openDoor(
   maxBodyBytes = 10_000,
   options: Partial<HttpServiceOptions> = {},
   given: Partial<Deps['settings']> = {},
+  more: Partial<Deps> = {},
 ): Promise<Frame> {
   const logger = recordingLogger()
   const done: Frame['done'] = []
@@ -26,7 +27,7 @@ export async function openDoor(
   const settings = { dialect: 'seed', visibilityTimeoutMs: 30_000, ...limits, ...given }
   const ledger = { audit: { append: async () => {} } }
   const clock = { now: () => 0, wall: () => 0 }
-  const deps = { logger, settings, clock, ledger } as unknown as Deps
+  const deps = { logger, settings, clock, ledger, ...more } as unknown as Deps
   const server = createHttpService(deps, {
     host: '127.0.0.1',
     port: 0,

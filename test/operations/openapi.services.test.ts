@@ -314,6 +314,7 @@ describe('answers are as the OpenAPI document says:', () => {
     await ask('GET', '/ojs/v1/openapi.json')
     await ask('GET', '/session')
     await ask('POST', '/session', { key: 'none' })
+    await ask('GET', '/session/login?page=http%3A%2F%2Flocalhost%2Fconsole%2F')
     await ask('DELETE', '/session')
     await ask('GET', '/metrics')
     await ask('POST', '/admin/retention/resume')

@@ -1831,15 +1831,20 @@ export interface Operations {
   }
   'POST /ojs/v1/session': {
     query: {}
-    body: {
-      key: string
-    }
+    body: SessionRequest
     answer: Session
   }
   'DELETE /ojs/v1/session': {
     query: {}
     body: null
     answer: null
+  }
+  'GET /ojs/v1/session/login': {
+    query: {
+      page?: string
+    }
+    body: null
+    answer: Login
   }
   'GET /ojs/v1/admin/system/maintenance': {
     query: {}
@@ -3786,7 +3791,7 @@ export interface Session {
    */
   signed_in: boolean
   /**
-   * Of the key.
+   * Of the key; of a person, after `oidc:`.
    */
   name?: string
   role?: 'producer' | 'worker' | 'reader' | 'operator' | 'admin'
@@ -3798,6 +3803,10 @@ export interface Session {
    * Of the session.
    */
   expires_at?: string
+  /**
+   * The OpenID Connect provider that people can sign in with.
+   */
+  provider?: string
   /**
    * Where to find a trace: with `{trace_id}` in it (`OJS_TRACE_URL`).
    */
@@ -3811,6 +3820,16 @@ export interface Session {
    */
   operations: string[]
   version: string
+}
+export interface SessionRequest {
+  key?: string
+  /**
+   * The query that the OpenID Connect provider added to the address of the console.
+   */
+  callback?: string
+}
+export interface Login {
+  url: string
 }
 export interface Maintenance {
   enabled: boolean

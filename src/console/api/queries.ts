@@ -14,7 +14,7 @@ const SESSION_KEY = ['GET /ojs/v1/session']
 export const queries: QueryClient = new QueryClient({
   queryCache: new QueryCache({
     onError: (error) => {
-      if (error instanceof ApiError && error.status === 401) sessionMayBeOver()
+      if (error instanceof ApiError && error.status === 401) askWhoIsHere().catch(() => undefined)
     },
   }),
   defaultOptions: {
@@ -28,8 +28,8 @@ export const queries: QueryClient = new QueryClient({
   },
 })
 
-function sessionMayBeOver(): void {
-  queries.invalidateQueries({ queryKey: SESSION_KEY }).catch(() => undefined)
+export function askWhoIsHere(): Promise<void> {
+  return queries.invalidateQueries({ queryKey: SESSION_KEY })
 }
 
 interface Asking {

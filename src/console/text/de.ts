@@ -76,6 +76,8 @@ export const DE: typeof EN = {
   signIn: {
     why: 'Dieses Gateway verlangt einen API-Schlüssel. Er wird gegen eine Sitzung von 12 Stunden getauscht; die Seite behält ihn nicht.',
     key: 'API-Schlüssel',
+    with: (host: string) => `Anmelden mit ${host}`,
+    orKey: 'Oder mit einem API-Schlüssel: Er wird gegen eine Sitzung von 12 Stunden getauscht.',
     go: 'Anmelden',
     out: 'Abmelden',
   },

@@ -75,6 +75,8 @@ export const EN = {
   signIn: {
     why: 'This gateway asks for an API key. It is exchanged for a session of 12 hours; the page does not keep it.',
     key: 'API key',
+    with: (host: string) => `Sign in with ${host}`,
+    orKey: 'Or with an API key: it is exchanged for a session of 12 hours.',
     go: 'Sign in',
     out: 'Sign out',
   },

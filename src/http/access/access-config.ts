@@ -2,6 +2,7 @@
 import { BlockList, isIP } from 'node:net'
 import { type ApiKey, parseApiKeys } from './api-keys.ts'
 import { parseOrigins } from './cors.ts'
+import { type OidcConfig, type OidcName, parseOidc } from './oidc/oidc-config.ts'
 import { parseRateLimit, type RateLimit } from './request-limiter.ts'
 import { parseTlsFiles, type TlsFiles } from './tls.ts'
 
@@ -12,6 +13,8 @@ export interface AccessConfig {
   readonly corsOrigins: readonly string[]
   readonly rateLimit: RateLimit | undefined
   readonly tls: TlsFiles | undefined
+  /** How people sign in to the console without a key. */
+  readonly oidc?: OidcConfig | undefined
 }
 
 /** Reads a variable, or its default. */
@@ -24,7 +27,8 @@ type Read = (
     | 'OJS_TLS_CERT'
     | 'OJS_TLS_KEY'
     | 'OJS_TLS_CA'
-    | 'OJS_ALLOW_OPEN',
+    | 'OJS_ALLOW_OPEN'
+    | OidcName,
 ) => string
 
 /** Reads the access variables. Adds a line per mistake to `mistakes`; no line contains a key or a hash. */
@@ -37,6 +41,7 @@ export function readAccess(read: Read, mistakes: string[]): AccessConfig {
       { cert: read('OJS_TLS_CERT'), key: read('OJS_TLS_KEY'), ca: read('OJS_TLS_CA') },
       mistakes,
     ),
+    oidc: parseOidc(read, read('OJS_API_KEYS') !== '', mistakes),
   }
   const isOpen = read('OJS_API_KEYS') === ''
   const host = read('OJS_HOST')

@@ -1,7 +1,7 @@
 /** The gate before the pipeline: finds the caller's key and counts the request against its limit. */
 import type { IncomingMessage } from 'node:http'
 import { OjsError } from '../../errors.ts'
-import { ADMITTED, type Admission } from '../message/admission.ts'
+import { ADMITTED, type Admission, type Caller } from '../message/admission.ts'
 import { type ApiKey, identify } from './api-keys.ts'
 import { LeaseAllowance } from './lease-allowance.ts'
 import {
@@ -79,7 +79,7 @@ export class RequestAdmission {
   }
 
   /** A key counts more than a session. */
-  #identify(request: IncomingMessage): ReturnType<typeof identify> {
+  #identify(request: IncomingMessage): Caller | 'missing' | 'unknown' {
     const { keys, sessions } = this.#options
     const { authorization, cookie } = request.headers
     if (authorization !== undefined || cookie === undefined) return identify(keys, authorization)
@@ -96,7 +96,7 @@ export class RequestAdmission {
 
   #count(
     rate: RateLimit,
-    key: ApiKey | undefined,
+    key: Caller | undefined,
     address: string | undefined,
     cost: Cost,
   ): Counted {

@@ -24,7 +24,7 @@ const NAME = /^[a-z0-9][a-z0-9._-]{0,39}$/i
 const SHA256 = /^[0-9a-f]{64}$/i
 const KEYS_PER_NAME = 2
 /** The fourth part of an entry begins with this. */
-const QUEUES = 'queues='
+export const QUEUES = 'queues='
 
 /** Creates a key, and the entry for `OJS_API_KEYS` that admits it. `queues` empty: for all. */
 export function newApiKey(
@@ -63,7 +63,7 @@ export function parseApiKeys(text: string, mistakes: string[]): ApiKey[] {
 }
 
 /** Commas separate entries, and the queues of an entry, which have no colon. */
-function entriesIn(text: string): string[] {
+export function entriesIn(text: string): string[] {
   const entries: string[] = []
   for (const part of text.split(',')) {
     const last = entries.at(-1)

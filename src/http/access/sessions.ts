@@ -1,8 +1,8 @@
-/** Sessions of the console: a cookie that stands for an API key, for twelve hours, in this process. */
+/** Sessions of the console: a cookie that stands for a caller, for at most twelve hours, in this process. */
 import { hash, randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
+import type { Caller } from '../message/admission.ts'
 import { READING } from '../message/middleware.ts'
-import type { ApiKey } from './api-keys.ts'
 import { isSameOrigin } from './cors.ts'
 
 const LASTS_MS = 12 * 3_600_000
@@ -12,7 +12,7 @@ const TOKEN_BYTES = 32
 const COOKIE = /(?:^|;\s*)(?:__Host-)?ojs_session=([\w-]{43})(?=;|$)/
 
 export interface Session {
-  readonly key: ApiKey
+  readonly key: Caller
   /** On the clock of `now`. */
   readonly endsAt: number
 }
@@ -34,11 +34,12 @@ export class Sessions {
     return this.#sessions.size
   }
 
-  begin(key: ApiKey): { token: string; endsAt: number } {
+  /** `until`: ends then at the latest. */
+  begin(key: Caller, until = Number.POSITIVE_INFINITY): { token: string; endsAt: number } {
     const oldest = this.#sessions.keys().next().value
     if (oldest !== undefined && this.#sessions.size >= MAX_SESSIONS) this.#sessions.delete(oldest)
     const token = randomBytes(TOKEN_BYTES).toString('base64url')
-    const endsAt = this.#now() + LASTS_MS
+    const endsAt = Math.min(this.#now() + LASTS_MS, until)
     this.#sessions.set(nameOf(token), { key, endsAt })
     return { token, endsAt }
   }
@@ -88,7 +89,10 @@ function nameOf(token: string): string {
  * `SameSite` lets in pages of other ports and subdomains. A write has the `Origin` of its page; a read has
  * `Sec-Fetch-Site`, except in old browsers, to which CORS shows no answer.
  */
-function isOwnPage({ headers, method = '' }: Pick<IncomingMessage, 'headers' | 'method'>): boolean {
+export function isOwnPage({
+  headers,
+  method = '',
+}: Pick<IncomingMessage, 'headers' | 'method'>): boolean {
   const { origin, host = '' } = headers
   const site = headers['sec-fetch-site']
   if (site !== undefined && site !== 'same-origin' && site !== 'none') return false

@@ -5,6 +5,7 @@ import type { LedgerAtStart } from '../../operations/ledger-report.ts'
 import type { EventRing } from '../../telemetry/event-ring.ts'
 import type { Exposition } from '../../telemetry/exposition.ts'
 import type { ApiKey } from '../access/api-keys.ts'
+import type { OidcSignIn } from '../access/oidc/sign-in.ts'
 import type { Sessions } from '../access/sessions.ts'
 import type { EventStreams, FollowedRing } from '../connection/event-streams.ts'
 import type { LongPolls } from '../connection/long-polls.ts'
@@ -15,6 +16,8 @@ export interface SignIn {
   /** Empty: everybody may do everything. */
   keys: readonly ApiKey[]
   sessions: Sessions
+  /** Absent: with a key only. */
+  oidc?: OidcSignIn | undefined
   isTls: boolean
   /** What its console leads to. */
   links: { traceUrl: string | null; codecUrl: string | null }

@@ -1,23 +1,26 @@
-/** Sign-in and -out of the console: a key becomes a cookie; and what the caller may do. */
+/** Sign-in and -out of the console: a key, or a provider's word, becomes a cookie; and what the caller may do. */
 import type { Request, Response } from 'express'
-import { echoed, OjsError } from '../../errors.ts'
+import { echoed, invalidField, OjsError } from '../../errors.ts'
 import { timestamp } from '../../job/document.ts'
-import { parseSession } from '../../schemas/requests/session.ts'
-import { type ApiKey, identify } from '../access/api-keys.ts'
+import { parseSession, type SessionRequest } from '../../schemas/requests/session.ts'
+import { identify } from '../access/api-keys.ts'
 import { isSameOrigin } from '../access/cors.ts'
+import type { OidcSignIn } from '../access/oidc/sign-in.ts'
 import { callerOfAddress, RequestLimiter } from '../access/request-limiter.ts'
 import { isServed } from '../access/roles.ts'
-import { noSessionCookie, sessionCookie } from '../access/sessions.ts'
+import { isOwnPage, noSessionCookie, sessionCookie } from '../access/sessions.ts'
 import type { Caller } from '../message/admission.ts'
 import { readJson } from '../message/body.ts'
+import { parameter } from '../message/query.ts'
 import { answer, answerEmpty } from '../message/respond.ts'
-import { BEGIN_SESSION, END_SESSION, GET_SESSION } from '../openapi/session.ts'
+import { BEGIN_LOGIN, BEGIN_SESSION, END_SESSION, GET_SESSION } from '../openapi/session.ts'
 import type { Endpoint } from '../route.ts'
 import type { Door, SignIn } from './route-deps.ts'
 
 const PATH = '/ojs/v1/session'
-const MAX_BODY_BYTES = 4_096
-/** Wrong keys of one address. */
+const MAX_BODY_BYTES = 16_384
+const MAX_PAGE = 1_000
+/** Failed ones of one address. */
 const TRIES = { limit: 10, windowMs: 60_000 }
 const MAX_ADDRESSES = 10_000
 
@@ -41,14 +44,30 @@ export function sessionRoutes({ deps, signIn }: Door): Endpoint[] {
       access: 'anybody',
       async handle(request, response) {
         requireOwnPage(request)
-        const { key } = parseSession(await readJson(request, response, MAX_BODY_BYTES))
+        const given = parseSession(await readJson(request, response, MAX_BODY_BYTES))
         if (signIn.keys.length === 0) return send(response, 200, sessionOf(signIn))
-        const found = requireKnown(signIn, key, request, { tries, now: deps.clock.now() })
+        const { caller, until, cookies } = await withinTries(
+          { tries, now: deps.clock.now() },
+          request,
+          () => who(signIn, given, request),
+        )
         // For those who read later who signed in.
-        request.admission = { ...request.admission, key: found }
-        const { token, endsAt } = signIn.sessions.begin(found)
-        const cookie = sessionCookie(token, isSecure(signIn, request))
-        send(response, 201, sessionOf(signIn, found, endsAt), 'Set-Cookie', cookie)
+        request.admission = { ...request.admission, key: caller }
+        const { token, endsAt } = signIn.sessions.begin(caller, until)
+        cookies.push(sessionCookie(token, isSecure(signIn, request)))
+        const headers = cookies.flatMap((cookie) => ['Set-Cookie', cookie])
+        send(response, 201, sessionOf(signIn, caller, endsAt), ...headers)
+      },
+    },
+    {
+      method: 'GET',
+      path: `${PATH}/login`,
+      about: BEGIN_LOGIN,
+      access: 'anybody',
+      async handle(request, response) {
+        if (!isOwnPage(request)) throw foreignPage(request)
+        const { url, cookie } = await providerOf(signIn).begin(pageOf(request))
+        send(response, 200, { url }, 'Set-Cookie', cookie)
       },
     },
     {
@@ -80,6 +99,7 @@ function sessionOf(signIn: SignIn, key?: Caller, endsAt?: number): object {
     ...(!needsKey && { role: 'admin' }),
     ...(key !== undefined && { name: key.name, role: key.role }),
     ...(key?.queues !== undefined && { queues: key.queues }),
+    ...(signIn.oidc !== undefined && { provider: signIn.oidc.host }),
     ...(endsAt !== undefined && { expires_at: timestamp(endsAt) }),
     ...(isSignedIn && linksOf(signIn)),
     operations: usable.map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, '{$1}')}`),
@@ -105,34 +125,86 @@ interface Limit {
   now: number
 }
 
-/** Counts the try before the key is looked at, and forgets it when the key is known. */
-function requireKnown(signIn: SignIn, key: string, request: Request, limit: Limit): ApiKey {
-  const { tries, now } = limit
+/** Counts the try before anything is looked at, and forgets it when it was right. */
+async function withinTries<T>(
+  { tries, now }: Limit,
+  request: Request,
+  ask: () => T | Promise<T>,
+): Promise<T> {
   const caller = callerOfAddress(request.socket.remoteAddress ?? '')
   const standing = tries.take(caller, now)
   if (standing.isOver) throw tooManyTries(Math.ceil((standing.resetAt - now) / 1_000))
-  const found = identify(signIn.keys, `Bearer ${key.trim()}`)
-  if (typeof found === 'string') {
-    throw new OjsError('x_unauthenticated', 'The API key is not known to this gateway.', {
-      details: { reason: 'invalid_token', field: 'key' },
-    })
-  }
+  const found = await ask()
   tries.giveBack(caller, standing, now)
   return found
 }
 
+interface Found {
+  caller: Caller
+  until?: number
+  /** To be set beside that of the session. */
+  cookies: string[]
+}
+
+async function who(signIn: SignIn, given: SessionRequest, request: Request): Promise<Found> {
+  if ('key' in given) return { caller: knownKey(signIn, given.key), cookies: [] }
+  const { cookie } = request.headers
+  const signedIn = await providerOf(signIn).finish(cookie, given.callback)
+  return { caller: signedIn.caller, until: signedIn.endsAt, cookies: [signedIn.cookie] }
+}
+
+function knownKey(signIn: SignIn, key: string): Caller {
+  const found = identify(signIn.keys, `Bearer ${key.trim()}`)
+  if (typeof found !== 'string') return found
+  throw new OjsError('x_unauthenticated', 'The API key is not known to this gateway.', {
+    details: { reason: 'invalid_token', field: 'key' },
+  })
+}
+
+function providerOf({ oidc }: SignIn): OidcSignIn {
+  if (oidc !== undefined) return oidc
+  throw new OjsError(
+    'not_found',
+    'This gateway has no OpenID Connect provider (OJS_OIDC_ISSUER).',
+    {
+      details: { resource_type: 'route', resource_id: `${PATH}/login` },
+    },
+  )
+}
+
+/** Where the provider shall lead back to. It knows the addresses that it may lead to. */
+function pageOf(request: Request): string {
+  const page = (parameter(request, 'page') ?? '').slice(0, MAX_PAGE)
+  const url = URL.canParse(page) ? new URL(page) : undefined
+  const isOurs = url?.host === request.headers.host?.toLowerCase()
+  if (isOurs && url?.href === page && /^https?:\/\/[^@?#]+\/console\/$/.test(page)) return page
+  throw invalidField(
+    'page',
+    "The 'page' parameter must be the console's own address, which ends in /console/.",
+    { received: echoed(page) },
+  )
+}
+
 function tooManyTries(seconds: number): OjsError {
-  return new OjsError('rate_limited', `Too many wrong keys. Try again in ${seconds} s.`, {
+  return new OjsError('rate_limited', `Too many failed sign-ins. Try again in ${seconds} s.`, {
     details: { limit: TRIES.limit, window_seconds: TRIES.windowMs / 1_000 },
     retryAfterSeconds: seconds,
   })
 }
 
 /** Origins of `OJS_CORS_ORIGINS` bring their keys themselves. Programs send no `Origin`. */
-function requireOwnPage({ headers: { origin, host = '' } }: Request): void {
-  if (origin === undefined || isSameOrigin(origin, host, true)) return
-  throw new OjsError('x_forbidden', 'Only pages of this gateway may begin or end a session.', {
-    details: { reason: 'origin', field: 'Origin', received: echoed(origin) },
+function requireOwnPage(request: Request): void {
+  const { origin, host = '' } = request.headers
+  if (origin !== undefined && !isSameOrigin(origin, host, true)) throw foreignPage(request)
+}
+
+function foreignPage({ headers: { origin } }: Request): OjsError {
+  return new OjsError('x_forbidden', 'Only pages of this gateway may begin or end a session.', {
+    details: {
+      reason: 'origin',
+      field: 'Origin',
+      ...(origin !== undefined && { received: echoed(origin) }),
+    },
   })
 }
 

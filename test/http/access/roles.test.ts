@@ -19,6 +19,7 @@ const TABLE: Record<string, Access> = {
   'GET /ojs/v1/health': 'anybody',
   'GET /ojs/v1/openapi.json': 'anybody',
   'GET /ojs/v1/session': 'anybody',
+  'GET /ojs/v1/session/login': 'anybody',
   'POST /ojs/v1/session': 'anybody',
   'DELETE /ojs/v1/session': 'anybody',
   'GET /health': 'anybody',

@@ -1,0 +1,247 @@
+// The console in Debian's Chromium: its first view, how it answers at 100,000 jobs in the list, and what ten open
+// consoles cost the gateway. Everything is real: RabbitMQ, the gateway, the built page.
+//
+//   npm run build && node bench/console.mjs [--jobs 100000] [--consoles 10] [--seconds 30] [--views 7]
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { chromium } from 'playwright-core'
+import { requireRabbitmqSbin } from '../scripts/broker/rabbitmq-package.mjs'
+import { inRoot } from '../scripts/paths.mjs'
+import { say } from '../scripts/process/progress.mjs'
+import { DEBIAN_CHROMIUM } from '../scripts/test/environment.mjs'
+import { describeMachine } from './machine.mjs'
+import { Meter } from './meter.mjs'
+import { Stage } from './stage.mjs'
+import { median } from './statistics.mjs'
+
+const { values } = parseArgs({
+  options: {
+    jobs: { type: 'string', default: '100000' },
+    consoles: { type: 'string', default: '10' },
+    seconds: { type: 'string', default: '30' },
+    views: { type: 'string', default: '7' },
+  },
+})
+const JOBS = Math.ceil(Number(values.jobs) / 1000) * 1000
+const CONSOLES = Number(values.consoles)
+const SECONDS = Number(values.seconds)
+const VIEWS = Number(values.views)
+const WINDOW = { width: 1440, height: 900 }
+/** What people leave open. */
+const PAGES = [
+  '/',
+  '/jobs',
+  '/queues',
+  '/',
+  '/failures',
+  '/workers',
+  '/',
+  '/jobs',
+  '/cron',
+  '/events',
+]
+const PATIENCE_MS = 300_000
+
+const stage = new Stage('classic', 'console')
+try {
+  const setup = { sbin: await requireRabbitmqSbin(), main: inRoot('dist', 'main.js') }
+  await stage.open({ ...setup, nodeArgs: () => [] })
+  await fill()
+  const browser = await chromium.launch({
+    executablePath: DEBIAN_CHROMIUM,
+    args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu'],
+  })
+  try {
+    console.log(describeMachine())
+    await firstView(browser)
+    await atManyJobs(browser)
+    await openConsoles(browser)
+  } finally {
+    await browser.close()
+  }
+} finally {
+  await stage.close()
+}
+
+async function fill() {
+  say(`pushing ${JOBS} jobs`)
+  for (let i = 0; i < JOBS; i += 1000) {
+    const jobs = Array.from({ length: 1000 }, (_, n) => ({
+      ...{
+        type: `type.${n % 20}`,
+        args: [{ n: i + n }],
+        options: { queue: `q${n % 10}`, pending: true },
+      },
+    }))
+    const response = await fetch(`${stage.url}/ojs/v1/jobs/batch`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/openjobspec+json' },
+      body: JSON.stringify({ jobs }),
+    })
+    if (response.status !== 201) throw new Error(`PUSH batch: ${response.status}`)
+  }
+}
+
+async function open(browser, path) {
+  const context = await browser.newContext({ viewport: WINDOW, locale: 'en' })
+  context.setDefaultTimeout(PATIENCE_MS)
+  const page = await context.newPage()
+  await page.goto(`${stage.url}/console/#${path}`, { waitUntil: 'commit' })
+  return { page, context }
+}
+
+/** Of the overview, with an empty cache: when something is seen, when its figures are there, and what it weighs. */
+async function firstView(browser) {
+  const seen = []
+  for (let i = 0; i < VIEWS; i++) {
+    const { page, context } = await open(browser, '/')
+    await page.waitForFunction(`document.querySelector('main .figures') !== null`, null, {
+      polling: 'raf',
+    })
+    seen.push(await page.evaluate(FIRST_VIEW))
+    await context.close()
+  }
+  const of = (name) => Math.round(median(seen.map((each) => each[name])))
+  console.log(`first view, median of ${VIEWS}:`)
+  console.log(`  first contentful paint     ${of('painted')} ms`)
+  console.log(`  figures there, interactive ${of('ready')} ms`)
+  console.log(`  files                      ${(of('bytes') / 1000).toFixed(1)} kB compressed`)
+}
+
+const FIRST_VIEW = `(() => {
+  const ready = performance.now()
+  const files = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
+    .filter(({ name }) => name.includes('/console/'))
+  return {
+    ready,
+    painted: performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? NaN,
+    bytes: files.reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0),
+  }
+})()`
+
+/** With all jobs read into the list. */
+async function atManyJobs(browser) {
+  const { page, context } = await open(browser, '/jobs')
+  await page.locator('.job-list tbody tr').first().waitFor()
+  say(`reading ${JOBS} jobs into the list`)
+  const read = await page.evaluate(READ_ALL(JOBS))
+  const cdp = await context.newCDPSession(page)
+  await cdp.send('Performance.enable')
+  const busyBefore = await busySeconds(cdp)
+  const scrolled = await page.evaluate(SCROLL)
+  const busy = (1000 * (await busySeconds(cdp)) - 1000 * busyBefore) / scrolled.frames
+  console.log(`list of ${read.toLocaleString('en')} jobs:`)
+  console.log(
+    `  scrolling: ${scrolled.frames} frames, median ${scrolled.median.toFixed(1)} ms, ` +
+      `p95 ${scrolled.p95.toFixed(1)} ms, ${scrolled.slow} above 50 ms; ` +
+      `main thread ${busy.toFixed(1)} ms per frame; at most ${scrolled.nodes} DOM nodes`,
+  )
+  await page.evaluate(WATCH_EVENTS)
+  const clicks = {
+    'select a row': () => page.locator('.job-list tbody input[type=checkbox]').nth(3).click(),
+    'select all that were read': () => page.locator('.job-list thead input').click(),
+    'x selects with the keyboard': async () => {
+      await page.locator('.job-list a[data-row]').nth(4).focus()
+      await page.keyboard.press('x')
+    },
+    'j goes to the next row': () => page.keyboard.press('j'),
+    'open the palette': () => page.keyboard.press('Control+k'),
+    'type in the palette': () => page.keyboard.type('q'),
+    'close the palette': () => page.keyboard.press('Escape'),
+    'ask for a bulk retry': () =>
+      page
+        .locator('main')
+        .getByRole('button', { name: /^Retry/ })
+        .first()
+        .click(),
+  }
+  for (const [name, act] of Object.entries(clicks)) {
+    await page.evaluate('window.longest = 0')
+    await act()
+    // Entries come with the frame after the next one.
+    await sleep(500)
+    console.log(`  ${name}: ${await page.evaluate('window.longest')} ms to the next paint`)
+  }
+  await context.close()
+}
+
+async function busySeconds(cdp) {
+  const { metrics } = await cdp.send('Performance.getMetrics')
+  return metrics.find(({ name }) => name === 'TaskDuration').value
+}
+
+/** @param {number} count */
+const READ_ALL = (count) => `(async () => {
+  const box = document.querySelector('.job-list')
+  const rows = () => Number(box.querySelector('table').getAttribute('aria-rowcount')) - 1
+  while (rows() < ${count}) {
+    box.scrollTop = box.scrollHeight
+    await new Promise(requestAnimationFrame)
+  }
+  return rows()
+})()`
+
+/** Through the whole list, as somebody who drags its bar, and then as with a wheel. */
+const SCROLL = `(async () => {
+  const box = document.querySelector('.job-list')
+  const times = []
+  let nodes = 0
+  const step = async (to) => {
+    box.scrollTop = to
+    const at = await new Promise(requestAnimationFrame)
+    times.push(at)
+    nodes = Math.max(nodes, document.querySelectorAll('*').length)
+  }
+  for (let i = 0; i <= 200; i++) await step((box.scrollHeight * i) / 200)
+  for (let i = 0; i < 200; i++) await step(box.scrollTop - 120)
+  const frames = times.slice(1).map((at, i) => at - times[i]).sort((a, b) => a - b)
+  return {
+    frames: frames.length,
+    median: frames[frames.length >> 1],
+    p95: frames[Math.floor(frames.length * 0.95)],
+    slow: frames.filter((each) => each > 50).length,
+    nodes,
+  }
+})()`
+
+const WATCH_EVENTS = `(() => {
+  window.longest = 0
+  new PerformanceObserver((list) => {
+    for (const { duration } of list.getEntries()) window.longest = Math.max(window.longest, duration)
+  }).observe({ type: 'event', durationThreshold: 16 })
+})()`
+
+/** CPU of the gateway, in percent of a core. */
+async function openConsoles(browser) {
+  const idle = await cpuOver(SECONDS)
+  const consoles = []
+  for (let i = 0; i < CONSOLES; i++) consoles.push(await open(browser, PAGES[i % PAGES.length]))
+  // What they ask for once, at their start, is over.
+  await sleep(5_000)
+  let requests = 0
+  for (const { page } of consoles) page.on('request', () => requests++)
+  const watched = await cpuOver(SECONDS)
+  console.log(
+    `gateway, of a core: ${idle.toFixed(1)} % without consoles, ${watched.toFixed(1)} % with ` +
+      `${CONSOLES} open (${(requests / SECONDS).toFixed(1)} requests/s)`,
+  )
+  for (const path of new Set(PAGES)) {
+    await Promise.all(consoles.map(({ page }) => page.goto(`${stage.url}/console/#${path}`)))
+    await sleep(3_000)
+    requests = 0
+    const each = await cpuOver(SECONDS / 2)
+    console.log(
+      `  all on ${path}: ${each.toFixed(1)} % (${((2 * requests) / SECONDS).toFixed(1)} requests/s)`,
+    )
+  }
+  await Promise.all(consoles.map(({ context }) => context.close()))
+}
+
+/** @param {number} seconds */
+async function cpuOver(seconds) {
+  const meter = new Meter(stage.watch)
+  await sleep(seconds * 1_000)
+  const { cpu } = meter.stop()
+  return 'gateway' in cpu ? Number(cpu.gateway) : Number.NaN
+}
