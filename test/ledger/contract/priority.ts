@@ -84,6 +84,14 @@ export function priorityContract({ ledger, row, plant }: UnderTest): void {
       expect(next).toMatchObject({ verdict: 'claimed', job: { priority: 8, attempt: 1 } })
     })
 
+    it('goes on telling native workers of the void message when the id is pushed once more', async () => {
+      const { id } = await pushed(ledger, { queue: 'prio' })
+      await ledger.prioritize(id, 9, DO)
+      const again = await ledger.insert(newJob({ id, queue: 'prio' }), NOW)
+      expect(again).toEqual({ outcome: 'duplicate' })
+      expect(await tombstones('prio')).toEqual([[id, 0]])
+    })
+
     it('takes a scheduled job back from the exchange of the delay plugin', async () => {
       const { id } = await stored({ start: { state: 'scheduled', dueAt: NOW + 9_000 } })
       await ledger.sendAhead(NOW + 10_000, 10)

@@ -35,6 +35,7 @@ export function begin(draft: Draft, schema: string, operation: NewOperation): bo
   const table = `${schema}.bulk_operations`
   const running = `SELECT count(*) AS n FROM ${table} WHERE ended_at IS NULL`
   if (Number(draft.ask({ text: running })[0]?.['n']) >= MAX_RUNNING) return false
+  if (find(draft, operation.id) !== null) throw new Error(`there is an operation ${operation.id}`)
   draft.putSide(OPERATIONS, operation.id, toRow(begun(operation)))
   const text = `DELETE FROM ${table} WHERE seq IN (SELECT seq FROM ${table}
     WHERE ended_at IS NOT NULL ORDER BY seq DESC OFFSET ${MAX_ENDED})`

@@ -23,8 +23,12 @@ export function insertOne(
   const { request, retryOf } = terms
   const run = (protectWrite: Protect): Inserted => {
     if (job.unique === null && !request && retryOf === undefined) {
-      if (mayTakeMore(store, job)) protectWrite()
-      return enqueue(store, job, now, terms.cause)
+      const takesMore = mayTakeMore(store, job)
+      if (takesMore) protectWrite()
+      const enqueued = enqueue(store, job, now, terms.cause)
+      // It may have removed a tombstone before the id was found taken: undo that.
+      if (enqueued.outcome === 'duplicate' && takesMore) throw new TakenBack(enqueued)
+      return enqueued
     }
     let isProtected = false
     const protect = () => {
