@@ -19,6 +19,8 @@ const KEPT = [
   'historyContract',
   'progressContract',
   'resultContract',
+  'deadLetterContract',
+  'bulkContract',
   'uniqueContract',
   'keptKeyContract',
   'reportStreamContract',
