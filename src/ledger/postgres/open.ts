@@ -43,9 +43,9 @@ export async function openPostgresLedger(options: PostgresLedgerOptions): Promis
   const owner = leadership?.owner ?? randomUUID()
   const needsLease = leadership !== undefined
   const slot = new Slot({ schema, id: SLOT, owner, connect, needsLease })
-  const isUsable = () => leadership?.isHeld ?? true
-  const reader = new Reader(connect, isUsable)
-  const searcher = new Reader(connect, isUsable)
+  const mayRead = () => leadership?.isHeld ?? true
+  const reader = new Reader(connect, mayRead)
+  const searcher = new Reader(connect, mayRead)
   const durability = new Durability({
     rows: (text) => reader.rows(text),
     isStorageReplicated: options.isStorageReplicated ?? false,

@@ -18,6 +18,7 @@ CREATE INDEX jobs_late ON %S.jobs (queue, enqueued_at)
   WHERE state = 'available' AND abs(enqueued_at - created_at) > 1000;
 CREATE INDEX jobs_of_cron ON %S.jobs (cron_entry, created_at, seq) WHERE cron_entry IS NOT NULL;
 CREATE INDEX jobs_error ON %S.jobs (error_code, created_at, seq) WHERE error_code <> '';
+CREATE INDEX jobs_died ON %S.jobs (discarded_at, seq) WHERE is_dead_letter;
 DROP INDEX %S.jobs_dead;
 CREATE INDEX jobs_dead ON %S.jobs (queue, discarded_at, seq) WHERE is_dead_letter;
 DROP INDEX %S.jobs_due;

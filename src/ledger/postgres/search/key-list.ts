@@ -27,8 +27,10 @@ export interface Ranges {
 export type Asks = Pick<Reader, 'rows'>
 
 /** Keys that one statement reads, of all ranges together; but at least so many of each. */
-const MOST_READ = 20_000
+const MOST_READ = 40_000
 const FEWEST_OF_RANGE = 4
+/** How many times as many keys as are wanted are read at first: few ranges have their even share. */
+const SPARE = 3
 
 /** A list that reads its ranges anew with each part: rows that move between them are in one part only. */
 export class KeyList implements Keys {
@@ -38,6 +40,8 @@ export class KeyList implements Keys {
   readonly #end: number
   #after: Key
   #isRead = false
+  /** Doubled when the ranges have turned out to be very unequal. */
+  #spare = SPARE
 
   constructor(asks: Asks, schema: string, ranges: Ranges, direction: Direction, limits: Limits) {
     this.#asks = asks
@@ -50,12 +54,14 @@ export class KeyList implements Keys {
   async take(count: number): Promise<FoundKey[]> {
     if (this.#isRead || count === 0 || this.#ranges.size === 0) return []
     const { values, size } = this.#ranges
-    const ofEach = Math.min(count, Math.max(FEWEST_OF_RANGE, Math.ceil(MOST_READ / size)))
+    const most = Math.min(count * this.#spare, MOST_READ)
+    const ofEach = Math.min(count, Math.max(FEWEST_OF_RANGE, Math.ceil(most / size)))
     const { at, seq } = this.#after
     const bounds = [this.#end, at, seq, ofEach, count]
     const rows = await this.#asks.rows(this.#text, [...values, ...bounds])
     const { keys, isAll } = complete(rows as readonly unknown[] as Ranged[], ofEach)
     this.#isRead = isAll && rows.length < count
+    if (keys.length < count / 2) this.#spare *= 2
     this.#after = keys.at(-1) ?? this.#after
     return keys
   }

@@ -95,13 +95,17 @@ export class PostgresSearch implements JobSearch {
     const comparison = new Comparison(this.#searched, filter)
     const found: FoundId[] = []
     for (;;) {
-      const part = await keys.take(Math.min(comparison.partSize, limit - found.length))
+      // Not fewer than may match: each part costs a seek into every range.
+      const part = await keys.take(comparison.partSize)
+      const matched = await comparison.matches(part)
+      for (const { id, at, seq } of part) {
+        if (matched.has(id)) found.push({ id, place: [at, seq] })
+        if (found.length >= limit) return { found, next: [at, seq] }
+      }
       const last = part.at(-1)
       if (last === undefined) return { found, next: null }
-      const matched = await comparison.matches(part)
-      for (const { id, at, seq } of part) if (matched.has(id)) found.push({ id, place: [at, seq] })
       const isEnough = comparison.rows >= MAX_LOOKED_FOR_IDS || comparison.isExhausted
-      if (found.length >= limit || isEnough) return { found, next: [last.at, last.seq] }
+      if (isEnough) return { found, next: [last.at, last.seq] }
     }
   }
 
