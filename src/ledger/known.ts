@@ -52,9 +52,6 @@ export interface Known {
    */
   staleCopies(): ReadonlyMap<string, number>
 
-  /** The broker has confirmed this nonce, and the commit that clears it from its row is still to come. */
-  isConfirming(outbox: number): boolean
-
   /** Null while writes succeed; else the reason why the last group commit failed. */
   fault(): string | null
 

@@ -92,6 +92,13 @@ export interface Reads {
    */
   outboxPage(after: number, limit: number): Promise<OwedMessage[]>
 
+  /**
+   * Returns the rows that owe these messages (`outbox`) now, whole, oldest nonce first; without those whose confirm
+   * is known and waits for its commit. By index. All of them are in memory at once: `OwedMessage.bytes` tells how
+   * large they are.
+   */
+  owed(outboxes: readonly number[]): Promise<JobRow[]>
+
   /** How many rows owe a message, counted up to `atMost`. By index. */
   owedMessages(atMost: number): Promise<number>
 

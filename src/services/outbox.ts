@@ -1,6 +1,6 @@
 /** Reads what the ledger owes RabbitMQ, in order, and deals it out to one line per queue. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { isHeldByLedger, type JobRow, type OwedMessage } from '../job/job.ts'
+import { isHeldByLedger, isTerminal, type JobRow, type OwedMessage } from '../job/job.ts'
 import { untilDeadline } from '../lifecycle.ts'
 import type { Deps } from '../operations/deps.ts'
 import { sendJobMessage } from '../operations/job-messages/send.ts'
@@ -165,7 +165,7 @@ export class Outbox {
     if (present !== undefined) return present
     const { logger } = this.#deps
     const line = new QueueSender(queue, {
-      send: (owed) => this.#send(owed),
+      send: (some) => this.#send(some),
       onRoom: this.#options.onRoom,
       now: () => this.#deps.clock.now(),
       onStuck: (forMs) =>
@@ -180,10 +180,34 @@ export class Outbox {
     return line
   }
 
+  /** Publishes these messages, whose rows are read together. None of the outcomes rejects. */
+  #send(some: readonly OwedMessage[]): Promise<RelayOutcome>[] {
+    const rows = this.#rowsOf(some)
+    return some.map((owed) => this.#sendOne(owed, rows))
+  }
+
+  /** The rows that still owe these messages, by their nonces; null: they cannot be read. Never rejects. */
+  async #rowsOf(some: readonly OwedMessage[]): Promise<ReadonlyMap<number, JobRow> | null> {
+    const { ledger, jobMessages, logger } = this.#deps
+    // Only a job message can be needless because its job ends.
+    for (const { id, state } of some) if (!isTerminal(state)) jobMessages.reading.begin(id)
+    try {
+      const rows = await ledger.read.owed(some.map(({ outbox }) => outbox))
+      return new Map(rows.map((row) => [row.outbox ?? 0, row]))
+    } catch (err) {
+      logger.error({ err, jobs: some.length }, 'the rows of owed messages cannot be read')
+      return null
+    }
+  }
+
   /** Publishes one message. Never rejects. */
-  async #send(owed: OwedMessage): Promise<RelayOutcome> {
+  async #sendOne(
+    owed: OwedMessage,
+    reading: Promise<ReadonlyMap<number, JobRow> | null>,
+  ): Promise<RelayOutcome> {
     this.#inFlight += 1
-    const outcome = await this.#publish(owed).catch((err: unknown): RelayOutcome => {
+    const rows = await reading
+    const outcome = await this.#publish(owed, rows).catch((err: unknown): RelayOutcome => {
       this.#deps.logger.error({ err, jobId: owed.id }, 'message of a job cannot be published')
       return 'failed'
     })
@@ -194,14 +218,23 @@ export class Outbox {
     return outcome
   }
 
-  async #publish({ id, outbox }: OwedMessage): Promise<RelayOutcome> {
-    const row = await this.#deps.ledger.read.find(id)
+  async #publish(
+    { id, state, outbox }: OwedMessage,
+    rows: ReadonlyMap<number, JobRow> | null,
+  ): Promise<RelayOutcome> {
+    const { jobMessages, ledger } = this.#deps
+    const ended = isTerminal(state) ? null : jobMessages.reading.end(id)
+    if (ended !== null) {
+      ledger.messageReturned(id, ended.generation)
+      return 'skipped'
+    }
+    if (rows === null) return 'failed'
+    const row = rows.get(outbox)
     // The row has moved on since the page was read, or its confirm is known.
-    if (row === null || row.outbox !== outbox || !isOwedNow(row)) return 'skipped'
-    if (this.#deps.ledger.known.isConfirming(outbox)) return 'skipped'
+    if (row === undefined || !isOwedNow(row)) return 'skipped'
     // The ledger holds this job until it is due (`rearm`: a foreign job message of it came far too early).
     if (isHeldByLedger(row)) return 'skipped'
-    if (this.#deps.jobMessages.isInHand(id)) return 'skipped'
+    if (jobMessages.isInHand(id)) return 'skipped'
     const { outcome } = await sendJobMessage(this.#deps, row)
     if (outcome === 'too-large') return this.#leaveTooLarge(row)
     if (outcome === 'not-owed') return 'skipped'

@@ -16,7 +16,8 @@ const TOLD_AFTER_MS = 10_000
 export type RelayOutcome = 'sent' | 'failed' | 'skipped'
 
 export interface QueueSenderDeps {
-  send(owed: OwedMessage): Promise<RelayOutcome>
+  /** Sends these, in order. The outcome of each comes as soon as it is known; none rejects. */
+  send(owed: readonly OwedMessage[]): Promise<RelayOutcome>[]
   /** Called when the messages that the line left in the outbox may be offered again. */
   onRoom(): void
   now(): number
@@ -44,6 +45,7 @@ export class QueueSender {
   #failures = 0
   #failingSince: number | null = null
   #isTold = false
+  #willPump = false
   #aside: NodeJS.Timeout | undefined
   #leftFrom: number | null = null
   #isStopped = false
@@ -80,7 +82,7 @@ export class QueueSender {
     else {
       this.#taken.add(owed.outbox)
       this.#waiting.push(owed)
-      this.#pump()
+      this.#pumpSoon()
     }
   }
 
@@ -112,19 +114,38 @@ export class QueueSender {
     this.#leftFrom = Math.min(this.#leftFrom ?? outbox, outbox)
   }
 
+  /** Once for all that is offered, or confirmed, at the same moment: what is sent together is read together. */
+  #pumpSoon(): void {
+    if (this.#willPump) return
+    this.#willPump = true
+    queueMicrotask(() => {
+      this.#willPump = false
+      this.#pump()
+    })
+  }
+
   #pump(): void {
     const parallel = this.#failures > 0 ? 1 : PARALLEL
+    const from = this.#gone
     while (this.#inFlight < parallel && !this.#isStopped) {
       const owed = this.#waiting[this.#gone]
       if (owed === undefined || this.#bytesInFlight >= PARALLEL_BYTES) break
       this.#gone += 1
       this.#inFlight += 1
       this.#bytesInFlight += owed.bytes
-      void this.#deps.send(owed).then((outcome) => this.#onOutcome(owed, outcome))
     }
+    this.#send(this.#waiting.slice(from, this.#gone))
     if (this.#gone < CAPACITY && !this.#isEmpty) return
     this.#waiting = this.#waiting.slice(this.#gone)
     this.#gone = 0
+  }
+
+  #send(some: readonly OwedMessage[]): void {
+    if (some.length === 0) return
+    const outcomes = this.#deps.send(some)
+    for (const [i, owed] of some.entries()) {
+      void outcomes[i]?.then((outcome) => this.#onOutcome(owed, outcome))
+    }
   }
 
   #onOutcome(owed: OwedMessage, outcome: RelayOutcome): void {
@@ -134,7 +155,7 @@ export class QueueSender {
     if (outcome === 'failed') this.#onFailure(owed)
     else if (outcome === 'sent') this.#onSent()
     if (this.#isStopped) return
-    this.#pump()
+    this.#pumpSoon()
     if (this.hasRoom) this.#deps.onRoom()
   }
 

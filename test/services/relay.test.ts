@@ -2,11 +2,20 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { PublishOutcome } from '../../src/broker/broker.ts'
 import type { JobRow } from '../../src/job/job.ts'
 import { isStale } from '../../src/job/stale.ts'
+import { cancel } from '../../src/operations/cancel.ts'
 import type { Deps } from '../../src/operations/deps.ts'
 import { push } from '../../src/operations/enqueue/push.ts'
 import { sendThenSettle } from '../../src/operations/lease/lease-end.ts'
 import { type Relay, relay } from '../../src/services/relay.ts'
-import { FAILED, failAttempt, fetched, NOW, pushed, settleLazily } from '../ledger/harness.ts'
+import {
+  FAILED,
+  failAttempt,
+  fetched,
+  NOW,
+  pushed,
+  rowOf,
+  settleLazily,
+} from '../ledger/harness.ts'
 import { ledgerOfTest } from '../ledger/sqlite/harness.ts'
 import { onToldBroker } from '../operations/job-messages/told-broker.ts'
 import { eventually } from '../support/gateway/in-process.ts'
@@ -164,7 +173,7 @@ describe('the relay', () => {
 
   it('reads the whole outbox every 30 s, since the commit of a confirm may fail', async () => {
     const { id } = await pushed(harness.ledger)
-    vi.spyOn(harness.ledger.known, 'isConfirming').mockReturnValueOnce(true)
+    vi.spyOn(harness.ledger.read, 'owed').mockResolvedValueOnce([])
     await woken()
     now += PERIOD_MS - 1
     await woken()
@@ -177,7 +186,7 @@ describe('the relay', () => {
 
   it('reads the whole outbox at once when RabbitMQ is back', async () => {
     const { id } = await pushed(harness.ledger)
-    vi.spyOn(harness.ledger.known, 'isConfirming').mockReturnValueOnce(true)
+    vi.spyOn(harness.ledger.read, 'owed').mockResolvedValueOnce([])
     await woken()
     await woken('all')
     expect(ids).toEqual([id])
@@ -229,10 +238,53 @@ describe('the relay', () => {
     harness.ledger.confirmed(nonce)
     await settleLazily(harness.ledger)
     deps.jobMessages.sending.delete(id)
-    const find = vi.spyOn(harness.ledger.read, 'find')
+    const reads = vi.spyOn(harness.ledger.read, 'owed')
     for (let i = 0; i < 3; i++) await woken()
-    expect(find).toHaveBeenCalledTimes(1)
+    expect(reads).toHaveBeenCalledTimes(1)
     expect(ids).toEqual([])
+  })
+
+  it('reads the rows of what it sends together at once', async () => {
+    const jobs = await Promise.all(Array.from({ length: 300 }, () => pushed(harness.ledger)))
+    const reads = vi.spyOn(harness.ledger.read, 'owed')
+    await woken()
+    for (const end of publishes.splice(0)) end('confirmed')
+    await settled()
+    expect(ids).toEqual(jobs.map(({ id }) => id))
+    expect(reads.mock.calls.map(([nonces]) => nonces.length)).toEqual([256, 44])
+    for (const end of publishes) end('confirmed')
+  })
+
+  it('does not publish the job message of a job that is cancelled while its row is read', async () => {
+    const { ledger } = harness
+    const { id, outbox: nonce } = await pushed(ledger)
+    const [row] = await ledger.read.owed([nonce])
+    let answer = (_: JobRow[]) => {}
+    const answered = new Promise<JobRow[]>((resolve) => {
+      answer = resolve
+    })
+    vi.spyOn(ledger.read, 'owed').mockReturnValueOnce(answered)
+    await woken()
+    await cancel(deps, id, { requestId: 'req_1' })
+    await settleLazily(ledger)
+    // Its message may be published yet, as far as the operation knows.
+    expect(await rowOf(ledger, id)).toMatchObject({ state: 'cancelled', messageOut: true })
+    answer(row === undefined ? [] : [row])
+    await settled()
+    await settleLazily(ledger)
+    expect(ids).toEqual([])
+    expect(await rowOf(ledger, id)).toMatchObject({ messageOut: false })
+  })
+
+  it('tries again when rows cannot be read', async () => {
+    const { id } = await pushed(harness.ledger)
+    vi.spyOn(harness.ledger.read, 'owed').mockRejectedValueOnce(new Error('away'))
+    await woken()
+    expect(ids).toEqual([])
+    await vi.advanceTimersByTimeAsync(1_000)
+    await settled()
+    expect(ids).toEqual([id])
+    await answered('confirmed')
   })
 
   it('does not publish a job message that is confirmed before its turn', async () => {

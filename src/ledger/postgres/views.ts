@@ -40,7 +40,6 @@ export function knownOf(
     held: (queue) => countsOf(queue).held,
     deadLetterCount: (queue) => deadLettersOf(memory, queue),
     staleCopies: () => new Map(memory.stale),
-    isConfirming: (outbox) => memory.confirming.has(outbox),
     fault,
     warnings,
     replication,
@@ -70,6 +69,7 @@ type Asked = Pick<
   | 'leasedTo'
   | 'size'
   | 'outboxPage'
+  | 'owed'
   | 'owedMessages'
   | 'queueIdentity'
   | 'isTombstoned'
@@ -87,6 +87,7 @@ export function readsOf(schema: string, reader: Reader, searcher: Reader, memory
     leasedTo: (workerId, from, limit) => asked.leasedTo(workerId, from, limit),
     size: () => asked.size(),
     outboxPage: (after, limit) => asked.outboxPage(after, limit),
+    owed: (outboxes) => asked.owed(outboxes),
     owedMessages: (atMost) => asked.owedMessages(atMost),
     queueIdentity: (name) => asked.queueIdentity(name),
     isTombstoned: (id, queue = null) => asked.isTombstoned(id, queue),
@@ -188,6 +189,15 @@ class Rows implements Asked {
       // Every row of this page is confirmed, and waits for its commit: read on.
       last = end.outbox
     }
+  }
+
+  async owed(outboxes: readonly number[]): Promise<JobRow[]> {
+    const isOwed = (outbox: number) => !this.#memory.confirming.has(outbox)
+    const rows = await this.#jobRows('j.outbox = ANY($1::bigint[]) ORDER BY j.outbox', [
+      outboxes.filter(isOwed),
+    ])
+    // Its confirm may have come during the read.
+    return rows.filter(({ outbox }) => outbox !== null && isOwed(outbox))
   }
 
   async owedMessages(atMost: number): Promise<number> {

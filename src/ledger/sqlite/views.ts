@@ -57,7 +57,7 @@ export function knownOf(
   access: Access,
   warnings: () => LedgerWarning[],
 ): Known {
-  const { pauses, lost, unwritten, idle, schemas, workflows, confirms } = parts
+  const { pauses, lost, unwritten, idle, schemas, workflows } = parts
   const { maintenance, queueSettings } = parts
   return {
     staleMs: 0,
@@ -70,7 +70,6 @@ export function knownOf(
     held: (queue) => counter.held(queue),
     deadLetterCount: (queue) => counter.deadLetters(queue ?? null),
     staleCopies: () => stale.all(),
-    isConfirming: (outbox) => confirms.has(outbox),
     fault: () => access.fault(),
     warnings,
     replication: { kind: 'sqlite', isReplicated: () => false, standbys: () => 0 },
@@ -93,6 +92,7 @@ export function readsOf(parts: Parts, store: Store, access: Access): Reads {
     isTombstoned: (id, queue = null) => access.ask(() => tombstones.has(id, queue)),
     tombstones: (queues, limit) => access.ask(() => cancelledMessages(store, queues, limit)),
     outboxPage: (after, limit) => access.ask(() => confirms.owedPage(after, limit)),
+    owed: (outboxes) => access.ask(() => confirms.owed(outboxes)),
     owedMessages: (atMost) => access.ask(() => onlyRow(statements.owedMessages.get(atMost)).count),
     queueIdentity: (name) => access.ask(() => statements.identity.get(name)?.identity ?? null),
   }

@@ -193,8 +193,8 @@ export async function noteWithdrawal(deps: Deps, sent: Sent, isWithdrawn: boolea
 /**
  * True when the message of a job that has just ended surely reached no queue: this process owed it and had no
  * publish of it under way or unanswered. It will not be published any more, so the row need not wait for the
- * job message to come back.
+ * job message to come back. False as well while the relay reads the row, which tells the ledger itself then.
  */
 export function isUnsent({ jobMessages }: Deps, { job, isMessageOwed }: Expired): boolean {
-  return isMessageOwed && jobMessages.isSurelyUnsent(job.id)
+  return isMessageOwed && jobMessages.isSurelyUnsent(job.id) && !jobMessages.reading.noteEnded(job)
 }

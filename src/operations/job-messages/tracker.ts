@@ -1,5 +1,6 @@
 /** What this process knows about job messages: held deliveries, publishes under way, unsure ones. */
 import type { Delivery } from '../../broker/broker.ts'
+import type { JobRow } from '../../job/job.ts'
 
 /**
  * What this process knows about job messages beyond the ledger; in memory only (docs/architecture.md, law 1).
@@ -11,6 +12,8 @@ export class JobMessages {
    * Ids whose job message this process is publishing, up to the confirm, or withdraws; the relay skips them.
    */
   readonly sending = new InHand()
+  /** Ids whose row the relay is reading in order to publish its job message. */
+  readonly reading = new BeingRead()
   /** Ids whose job message may be in RabbitMQ although it was never confirmed. */
   readonly unsure = new UnsureJobMessages()
   /**
@@ -57,6 +60,29 @@ class InHand {
 
   [Symbol.iterator](): IterableIterator<string> {
     return this.#times.keys()
+  }
+}
+
+/** Jobs whose rows are being read. A job may end meanwhile, and the read may not show it. */
+class BeingRead {
+  readonly #ended = new Map<string, JobRow | null>()
+
+  begin(id: string): void {
+    this.#ended.set(id, null)
+  }
+
+  /** A job has ended, whose message is owed and unsent. False: it is not being read. */
+  noteEnded(job: JobRow): boolean {
+    const isRead = this.#ended.has(job.id)
+    if (isRead) this.#ended.set(job.id, job)
+    return isRead
+  }
+
+  /** Returns the job if it has ended since `begin`. */
+  end(id: string): JobRow | null {
+    const ended = this.#ended.get(id) ?? null
+    this.#ended.delete(id)
+    return ended
   }
 }
 

@@ -369,6 +369,31 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
     })
   })
 
+  describe('owed', () => {
+    it('returns the rows that owe these messages now, oldest nonce first', async () => {
+      const jobs = [await pushed(ledger), await pushed(ledger), await pushed(ledger)]
+      const [first, gone, last] = jobs.map(({ outbox }) => outbox) as [number, number, number]
+      await ledger.withdraw(jobs[1]?.id ?? '', gone)
+      const rows = [await row(jobs[0]?.id ?? ''), await row(jobs[2]?.id ?? '')]
+      expect(await ledger.read.owed([last, gone, last + 1, first])).toEqual(rows)
+      expect(await ledger.read.owed([])).toEqual([])
+    })
+
+    it('returns no row for a nonce that another has replaced', async () => {
+      const { id, outbox } = await pushed(ledger)
+      await ledger.cancel(id, NOW)
+      expect(await ledger.read.owed([outbox])).toEqual([])
+      const cancelled = await row(id)
+      expect(await ledger.read.owed([cancelled.outbox ?? 0])).toEqual([cancelled])
+    })
+
+    it('omits a row whose confirm waits for its group commit', async () => {
+      const { outbox } = await pushed(ledger)
+      ledger.confirmed(outbox)
+      expect(await ledger.read.owed([outbox])).toEqual([])
+    })
+  })
+
   describe('outboxPage, right after a confirm', () => {
     it('omits a row whose confirm waits for its group commit', async () => {
       const { outbox } = await pushed(ledger)

@@ -25,18 +25,18 @@ function openBeside(db: Database, maxLazy = 10_000) {
 it('a confirm beyond the limit of lazy writes leaves its job message owed, and only that one', async () => {
   const { db, ledger } = harness
   const [dropped, kept] = [await pushed(ledger), await pushed(ledger)]
-  const { access, confirms } = openBeside(db, 1)
+  const { store, access, confirms } = openBeside(db, 1)
   access.writeLazily(() => {})
   confirms.add(dropped.outbox)
-  expect(confirms.has(dropped.outbox)).toBe(false)
+  expect(store.confirming.has(dropped.outbox)).toBe(false)
   await access.write(() => {})
   confirms.add(kept.outbox)
-  expect(confirms.has(kept.outbox)).toBe(true)
+  expect(store.confirming.has(kept.outbox)).toBe(true)
   await access.write(() => {})
   expect(
     await Promise.all([dropped, kept].map(async ({ id }) => (await rowOf(ledger, id)).outbox)),
   ).toEqual([dropped.outbox, null])
-  expect(confirms.has(kept.outbox)).toBe(false)
+  expect(store.confirming.has(kept.outbox)).toBe(false)
 })
 
 it('a confirm that is not written yet counts for a promotion in an earlier group commit', async () => {

@@ -46,6 +46,7 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   strayAfter: 'jobs_stray',
   forgetRetryQueueStrays: 'jobs_stray',
   outboxPage: 'jobs_outbox',
+  owing: 'jobs_outbox',
   owedMessages: 'jobs_outbox',
   confirmed: 'jobs_outbox',
   copyConfirmed: 'sqlite_autoindex_jobs_1',

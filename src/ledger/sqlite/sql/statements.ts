@@ -120,6 +120,7 @@ function prepareReads(db: Database) {
       `SELECT id, queue, state, outbox, octet_length(envelope) AS bytes FROM jobs
        WHERE outbox > ? ORDER BY outbox LIMIT ?`,
     ),
+    owing: db.prepare<[outbox: number], RawRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE outbox = ?`),
     size: db.prepare<[], { bytes: number; freeBytes: number }>(
       `SELECT page_count * page_size AS bytes, freelist_count * page_size AS freeBytes
        FROM pragma_page_count, pragma_page_size, pragma_freelist_count`,

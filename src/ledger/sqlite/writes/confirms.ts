@@ -1,6 +1,7 @@
 /** Confirmed nonces, cleared from their rows many at a time. */
-import type { OwedMessage } from '../../../job/job.ts'
+import type { JobRow, OwedMessage } from '../../../job/job.ts'
 import type { Access } from '../commit/access.ts'
+import { toJobRow } from '../sql/rows.ts'
 import type { MovedDebt } from '../state/moved-nonces.ts'
 import type { Store } from '../state/store.ts'
 import { confirmCopy } from './dead-letters.ts'
@@ -23,10 +24,6 @@ export class Confirms {
     this.#access = access
   }
 
-  has(outbox: number): boolean {
-    return this.#store.confirming.has(outbox)
-  }
-
   /** See `Ledger.outboxPage`. */
   owedPage(after: number, limit: number): OwedMessage[] {
     const { confirming, statements } = this.#store
@@ -39,6 +36,16 @@ export class Confirms {
       // Every row of this page is confirmed, and waits for its commit: read on.
       last = end.outbox
     }
+  }
+
+  /** See `Ledger.owed`. */
+  owed(outboxes: readonly number[]): JobRow[] {
+    const { confirming, statements } = this.#store
+    const unconfirmed = outboxes.filter((outbox) => !confirming.has(outbox))
+    const rows = unconfirmed
+      .sort((a, b) => a - b)
+      .map((outbox) => toJobRow(statements.owing.get(outbox)))
+    return rows.filter((row) => row !== null)
   }
 
   add(outbox: number): void {
