@@ -8,6 +8,7 @@ import type { JobAction } from '../../../src/job/steer.ts'
 import type { FailureChange } from '../../../src/ledger/leases.ts'
 import type { Ledger } from '../../../src/ledger/ledger.ts'
 import type { DeadMessage } from '../../../src/ledger/native.ts'
+import { inOrder } from '../../support/broker/order.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import { askedBy, FAILED, jobMessage, type LedgerHarness, NOW, settleLazily } from '../harness.ts'
 
@@ -575,7 +576,7 @@ async function rowsOf({ read, known }: Ledger, ids: readonly string[]): Promise<
       checkpoint: await read.checkpoints.find(id),
     })),
   )
-  return { counts, rows, stale: [...known.staleCopies().keys()].toSorted() }
+  return { counts, rows, stale: inOrder(known.staleCopies().keys()) }
 }
 
 async function allOf(ledger: Ledger, ids: readonly string[]): Promise<unknown> {
@@ -593,15 +594,12 @@ async function allOf(ledger: Ledger, ids: readonly string[]): Promise<unknown> {
     active: await read.activeByWorker(MANY),
     leased: await Promise.all(
       ['worker-1', 'native-1'].map(async (worker) =>
-        (await read.leasedTo(worker, 0, MANY)).ids.toSorted(),
+        inOrder((await read.leasedTo(worker, 0, MANY)).ids),
       ),
     ),
     operations: await read.bulk.list({ limit: MANY, offset: 0 }),
     dead: await read.deadLetterStats([]),
-    queues: known
-      .queues()
-      .map(({ name }) => name)
-      .toSorted(),
+    queues: inOrder(known.queues().map(({ name }) => name)),
     retryQueues: byId(known.retryQueues(), (one) => `${one.queue} ${one.delayMs}`),
   }
 }

@@ -23,12 +23,7 @@ export function insertOne(
   const { request, retryOf } = terms
   const run = (protectWrite: Protect): Inserted => {
     if (job.unique === null && !request && retryOf === undefined) {
-      const takesMore = mayTakeMore(store, job)
-      if (takesMore) protectWrite()
-      const enqueued = enqueue(store, job, now, terms.cause)
-      // It may have removed a tombstone before the id was found taken: undo that.
-      if (enqueued.outcome === 'duplicate' && takesMore) throw new TakenBack(enqueued)
-      return enqueued
+      return insertPlain(store, job, now, terms, protectWrite)
     }
     let isProtected = false
     const protect = () => {
@@ -45,6 +40,22 @@ export function insertOne(
     return inserted
   }
   return access.write(run, 1, terms.enough)
+}
+
+/** The usual case: there is nothing to look at but the id. */
+function insertPlain(
+  store: Store,
+  job: NewJob,
+  now: number,
+  { cause }: EnqueueTerms,
+  protect: Protect,
+): Inserted {
+  const takesMore = mayTakeMore(store, job)
+  if (takesMore) protect()
+  const enqueued = enqueue(store, job, now, cause)
+  // It may have removed a tombstone before the id was found taken: undo that.
+  if (enqueued.outcome === 'duplicate' && takesMore) throw new TakenBack(enqueued)
+  return enqueued
 }
 
 /** What the write of one job notes beside it. */
