@@ -290,8 +290,8 @@ const FLOORS: Readonly<Record<string, { order: readonly string[]; shared: RegExp
     shared: /^job\/[\w-]+\.ts$/,
   },
   'ledger/postgres/': {
-    order: ['group', 'search', 'writes', 'parts'],
-    shared: /^ledger\/postgres\/(connection|slot|not-yet|reader)\.ts$/,
+    order: ['group', 'search', 'records', 'queues', 'writes', 'parts'],
+    shared: /^ledger\/postgres\/(connection|slot|part|reader|not-yet)\.ts$/,
   },
   'ledger/sqlite/': {
     order: ['sql', 'commit', 'state', 'search', 'concurrency', 'writes', 'keyed', 'bulk'],

@@ -10,11 +10,14 @@ import { cronContract } from './contract/cron.ts'
 import { deadLetterContract } from './contract/dead-letters.ts'
 import { endContract } from './contract/end.ts'
 import { enqueueContract } from './contract/enqueue.ts'
+import { epochContract } from './contract/epochs.ts'
 import { failContract } from './contract/fail.ts'
 import { historyContract } from './contract/history.ts'
 import { idempotencyContract } from './contract/idempotency.ts'
+import { idleContract } from './contract/idle-queues.ts'
 import { keptKeyContract } from './contract/kept-keys.ts'
 import { leaseContract } from './contract/lease.ts'
+import { lostMessageContract } from './contract/lost-messages.ts'
 import { maintenanceContract } from './contract/maintenance.ts'
 import { nativeContract } from './contract/native.ts'
 import { priorityContract } from './contract/priority.ts'
@@ -61,6 +64,10 @@ export const RULES: readonly Part[] = [
   releaseContract,
   nativeContract,
   queueContract,
+  idleContract,
+  lostMessageContract,
+  idempotencyContract,
+  epochContract,
   maintenanceContract,
   queueSettingsContract,
   uniqueContract,

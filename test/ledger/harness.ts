@@ -39,6 +39,10 @@ export interface LedgerHarness {
   recount(): Promise<Recount>
   /** Returns what the implementation finds wrong in its storage. */
   inspect(): Promise<string[]>
+  /** Prunes idempotency keys as a ledger does that keeps so many. */
+  pruneKeys(capacity: number, now: number, limit: number): Promise<number>
+  /** The queues that counts are stored of. */
+  countedQueues(): Promise<string[]>
   destroy(): Promise<void>
 }
 

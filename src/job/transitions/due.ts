@@ -68,6 +68,15 @@ export function lostWith(
   }
 }
 
+/** RabbitMQ has lost the message of this row, which became available within the span (clock time). */
+export function isMessageLost(
+  { state, holder, outbox, enqueuedAt }: KeptRow,
+  { after, before }: { after: number | null; before: number },
+): boolean {
+  const isOut = state === 'available' && outbox === null && holder === null
+  return isOut && (after === null || enqueuedAt > after) && enqueuedAt <= before
+}
+
 /**
  * Its message is lost. `isMessageGone`: RabbitMQ cannot deliver it again to a native worker that has started the
  * job and reports so only now; `workerId` marks the row for that (`isOwedAgain`).

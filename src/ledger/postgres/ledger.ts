@@ -50,10 +50,12 @@ import { Groups } from './group/groups.ts'
 import type { Memory } from './group/memory.ts'
 import { CHECKPOINTS, RESULT_ENDS } from './group/notes.ts'
 import { type SideTable, type SideWant, wanted } from './group/side.ts'
-import { notYet, partNotYet } from './not-yet.ts'
+import { partNotYet } from './not-yet.ts'
+import { partsOf } from './parts/all.ts'
 import { bulkLedger } from './parts/bulk.ts'
 import { cronLedger } from './parts/cron.ts'
 import { checkpointLedger, historyLedger, progressLedger } from './parts/notes.ts'
+import type { PostgresTraffic } from './queues/traffic.ts'
 import type { Reader } from './reader.ts'
 import type { Slot } from './slot.ts'
 import { knownOf, readsOf } from './views.ts'
@@ -69,10 +71,11 @@ import { claimNative } from './writes/native-claims.ts'
 import { beatJob } from './writes/native-heartbeats.ts'
 import { applyReports } from './writes/native-reports.ts'
 import { prioritizeJob } from './writes/priority.ts'
+import { recordRetryQueue } from './writes/queues.ts'
 import { hasEnding, pruneResults } from './writes/results.ts'
 import { pruneBatch, pruneDeadLetters } from './writes/retention.ts'
 import { boundEnds, boundWaits, extendLeases } from './writes/times.ts'
-import { insertMany, insertOne, wantsOf } from './writes/unique.ts'
+import { pushMany, pushOne, wantsOf } from './writes/unique.ts'
 
 export interface PostgresLedgerParts {
   schema: string
@@ -86,7 +89,6 @@ export interface PostgresLedgerParts {
   logger: Logger
   /** What operators are told of PostgreSQL and of the other gateways. */
   standing: Pick<Known, 'replication' | 'warnings'>
-  wall: () => number
   onFenced?: (() => void) | undefined
   /** What ends with the ledger. */
   onClose?: () => void
@@ -97,16 +99,16 @@ export class PostgresLedger implements Ledger {
   readonly known: Known
   readonly read: Reads
   readonly cron: Ledger['cron']
-  readonly schemas: Ledger['schemas'] = partNotYet('schemas')
-  readonly pauses: Ledger['pauses'] = partNotYet('pauses')
-  readonly maintenance: Ledger['maintenance'] = partNotYet('maintenance')
-  readonly queueSettings: Ledger['queueSettings'] = partNotYet('settings of queues')
-  readonly audit: Ledger['audit'] = partNotYet('audit records')
-  readonly epochs: Ledger['epochs'] = partNotYet('epochs')
-  readonly idle: Ledger['idle'] = partNotYet('idle queues')
-  readonly lostMessages: Ledger['lostMessages'] = partNotYet('lost messages')
+  readonly schemas: Ledger['schemas']
+  readonly pauses: Ledger['pauses']
+  readonly maintenance: Ledger['maintenance']
+  readonly queueSettings: Ledger['queueSettings']
+  readonly audit: Ledger['audit']
+  readonly epochs: Ledger['epochs']
+  readonly idle: Ledger['idle']
+  readonly lostMessages: Ledger['lostMessages']
   readonly workflows: Ledger['workflows'] = partNotYet('workflows')
-  readonly idempotency: Ledger['idempotency'] = partNotYet('idempotency keys')
+  readonly idempotency: Ledger['idempotency']
   readonly history: Ledger['history']
   readonly progress: Ledger['progress']
   readonly checkpoints: Ledger['checkpoints']
@@ -119,27 +121,38 @@ export class PostgresLedger implements Ledger {
   readonly #reader: Reader
   readonly #readers: readonly Reader[]
   readonly #memory: Memory
-  readonly #wall: () => number
   readonly #confirms: Confirms
+  readonly #traffic: PostgresTraffic
   readonly #onClose: () => void
 
-  constructor(parts: PostgresLedgerParts) {
-    const { schema, reader, searcher, memory, onClose = () => {} } = parts
+  constructor(deps: PostgresLedgerParts) {
+    const { schema, reader, searcher, memory, slotId, onClose = () => {} } = deps
     this.#onClose = onClose
     this.#schema = schema
     this.#reader = reader
     this.#readers = [reader, searcher]
     this.#memory = memory
-    this.#wall = parts.wall
-    this.#groups = new Groups(parts)
-    this.#confirms = new Confirms(this.#groups, memory)
-    this.known = knownOf(memory, () => this.#groups.fault(), parts.standing)
-    this.cron = cronLedger({ groups: this.#groups, schema, memory, wall: parts.wall })
-    this.read = readsOf(schema, reader, searcher, memory)
-    this.history = historyLedger(this.#groups)
-    this.progress = progressLedger(this.#groups)
-    this.checkpoints = checkpointLedger(this.#groups)
-    this.bulk = bulkLedger(this.#groups, schema)
+    const groups = new Groups(deps)
+    this.#groups = groups
+    this.#confirms = new Confirms(groups, memory)
+    const parts = partsOf({ schema, reader, memory, groups }, slotId, () => this.known)
+    this.#traffic = parts.traffic
+    this.schemas = parts.schemas
+    this.pauses = parts.pauses
+    this.maintenance = parts.maintenance
+    this.queueSettings = parts.queueSettings
+    this.audit = parts.audit
+    this.epochs = parts.epochs
+    this.idle = parts.idle
+    this.lostMessages = parts.lostMessages
+    this.idempotency = parts.idempotency
+    this.cron = cronLedger({ groups, schema, memory })
+    this.history = historyLedger(groups)
+    this.progress = progressLedger(groups)
+    this.checkpoints = checkpointLedger(groups)
+    this.bulk = bulkLedger(groups, schema)
+    this.known = knownOf(parts, memory, () => groups.fault(), deps.standing)
+    this.read = readsOf({ schema, reader, searcher, memory }, parts)
     this.lost = { mark: (queue, now) => this.#markLost(queue, now) }
     this.unwritten = {
       mark: (queue) => this.#markUnwritten(queue, true),
@@ -148,9 +161,8 @@ export class PostgresLedger implements Ledger {
   }
 
   async insert(job: NewJob, now: number, terms: EnqueueTerms = {}): Promise<Inserted> {
-    refuseUnknown(terms)
-    const admit = { ...terms, now, wall: this.#wall() }
-    const run = (draft: Draft) => insertOne(draft, job, admit)
+    const admit = { ...terms, now, wall: this.#memory.wall() }
+    const run = (draft: Draft) => pushOne(draft, job, admit)
     return await this.#groups.write({ wants: wantsOf([job], admit, this.#memory), run })
   }
 
@@ -159,14 +171,10 @@ export class PostgresLedger implements Ledger {
     now: number,
     terms: EnqueueTerms = {},
   ): Promise<InsertedAll> {
-    refuseUnknown(terms)
-    const admit = { ...terms, now, wall: this.#wall() }
-    const run = (draft: Draft) => insertMany(draft, jobs, admit)
-    return await this.#groups.write({
-      wants: wantsOf(jobs, admit, this.#memory),
-      run,
-      weight: jobs.length,
-    })
+    const admit = { ...terms, now, wall: this.#memory.wall() }
+    const run = (draft: Draft) => pushMany(draft, jobs, admit)
+    const wants = wantsOf(jobs, admit, this.#memory)
+    return await this.#groups.write({ wants, run, weight: jobs.length })
   }
 
   confirmed(outbox: number): void {
@@ -181,12 +189,12 @@ export class PostgresLedger implements Ledger {
     return this.#of([job.id], (draft) => enqueueNative(draft, job, now))
   }
 
-  withdraw(id: string, outbox: number, _key?: string): Promise<boolean> {
-    return this.#short([id], (draft) => withdraw(draft, id, outbox))
+  withdraw(id: string, outbox: number, key?: string): Promise<boolean> {
+    return this.#short([id], (draft) => withdraw(draft, id, outbox, key))
   }
 
-  withdrawAll(rows: readonly WithdrawFence[], _key?: string): Promise<string[]> {
-    return this.#short(idsOf(rows), (draft) => withdrawAll(draft, rows))
+  withdrawAll(rows: readonly WithdrawFence[], key?: string): Promise<string[]> {
+    return this.#short(idsOf(rows), (draft) => withdrawAll(draft, rows, key))
   }
 
   activate(id: string, now: number, wall: number, cause: Cause = {}): Promise<JobRow | Stale> {
@@ -302,7 +310,7 @@ export class PostgresLedger implements Ledger {
   async recordRetryQueue(retryQueue: RetryQueue): Promise<void> {
     const key = retryQueueKey(retryQueue.queue, retryQueue.delayMs)
     if (this.#memory.retryQueues.has(key)) return
-    const run = (draft: Draft) => draft.changes.recordRetryQueue(retryQueue)
+    const run = (draft: Draft) => recordRetryQueue(draft, retryQueue)
     await this.#groups.write({ wants: {}, run })
   }
 
@@ -322,6 +330,7 @@ export class PostgresLedger implements Ledger {
 
   async close(): Promise<void> {
     this.#onClose()
+    await this.#traffic.close()
     if (!(await this.#groups.close())) return
     await Promise.all(this.#readers.map((reader) => reader.close()))
   }
@@ -408,9 +417,4 @@ export class PostgresLedger implements Ledger {
 
 function idsOf(rows: readonly { id: string }[]): string[] {
   return rows.map(({ id }) => id)
-}
-
-/** Better no answer than one that forgets what was asked. */
-function refuseUnknown({ request }: EnqueueTerms): void {
-  if (request) throw notYet('idempotency keys')
 }

@@ -2,6 +2,7 @@
 import type { Answer, Connection, Statement } from './connection.ts'
 import { sql as slots } from './migrations/0001-slots.ts'
 import { sql as jobs } from './migrations/0002-jobs.ts'
+import { sql as queues } from './migrations/0003-queues.ts'
 import { sql as history } from './migrations/0004-history.ts'
 import { sql as keys } from './migrations/0005-keys.ts'
 import { sql as cron } from './migrations/0006-cron.ts'
@@ -24,9 +25,10 @@ export interface Migration {
 export const MIGRATIONS: readonly Migration[] = [
   { sql: slots, minReader: 1 },
   { sql: jobs, minReader: 2 },
-  { sql: history, minReader: 3 },
-  { sql: keys, minReader: 4 },
-  { sql: cron, minReader: 5 },
+  { sql: queues, minReader: 3 },
+  { sql: history, minReader: 4 },
+  { sql: keys, minReader: 5 },
+  { sql: cron, minReader: 6 },
   { sql: search, minReader: 6 },
   { sql: workflows, minReader: 7 },
   { sql: leader, minReader: 8 },

@@ -12,7 +12,10 @@ import { OPERATIONS } from './group/operations.ts'
 import type { Leadership } from './leadership.ts'
 import { PostgresLedger } from './ledger.ts'
 import { migrate } from './migrations.ts'
+import { rememberQueues } from './queues/remember.ts'
 import { Reader } from './reader.ts'
+import { IDEMPOTENCY_KEYS } from './records/idempotency.ts'
+import { rememberRecords } from './records/remember.ts'
 import { schemaOf } from './schema.ts'
 import { Slot } from './slot.ts'
 import type { PostgresPlace } from './stand-by.ts'
@@ -31,7 +34,8 @@ const TIMEOUTS = { connectMs: 5_000, answerMs: 30_000 }
 /** One gateway writes, through one connection. */
 const SLOT = 1
 /** Side tables: where one is empty, nobody looks for its rows. */
-const SIDES = [CHECKPOINTS, PROGRESS, RESULT_ENDS, OPERATIONS, ENTRIES, TEMPLATES]
+const SIDES = [
+  IDEMPOTENCY_KEYS, CHECKPOINTS, PROGRESS, RESULT_ENDS, OPERATIONS, ENTRIES, TEMPLATES]
 /** How many nonces each start of a gateway has. */
 const NONCES = 2 ** 32
 
@@ -53,12 +57,12 @@ export async function openPostgresLedger(options: PostgresLedgerOptions): Promis
   try {
     // First the slot: from then on nobody else changes what is read.
     await slot.take()
-    const memory = await remembered(schema, reader, owner)
+    const wall = () => clock?.wall() ?? Date.now()
+    const memory = await remembered(schema, reader, owner, wall)
     await durability.start()
     return new PostgresLedger({
       ...{ schema, slot, slotId: SLOT, reader, searcher, memory, logger },
       standing: standingOf(durability, leadership, clock),
-      wall: () => clock?.wall() ?? Date.now(),
       onFenced: () => leadership?.lost(),
       onClose: () => durability.stop(),
     })
@@ -79,10 +83,15 @@ async function migrated(connect: () => Promise<Connection>, schema: string): Pro
 }
 
 /** Registers this start of the gateway, and reads what is kept in memory. */
-async function remembered(schema: string, reader: Reader, owner: string): Promise<Memory> {
+async function remembered(
+  schema: string,
+  reader: Reader,
+  owner: string,
+  wall: () => number,
+): Promise<Memory> {
   const text = `INSERT INTO ${schema}.gateways (owner) VALUES ($1) RETURNING incarnation`
   const [row] = await reader.rows(text, [owner])
-  const memory = new Memory(Number(row?.['incarnation']) * NONCES)
+  const memory = new Memory(Number(row?.['incarnation']) * NONCES, wall)
   const all = (what: string) => reader.rows(`SELECT ${what}`)
   fill(memory, {
     counts: await all(`queue, state, sum(count)::bigint AS count FROM ${schema}.state_counts
@@ -98,6 +107,8 @@ async function remembered(schema: string, reader: Reader, owner: string): Promis
   for (const { name } of SIDES) {
     if ((await all(`1 FROM ${schema}.${name} LIMIT 1`)).length > 0) memory.usedSides.add(name)
   }
+  await rememberQueues(memory, schema, reader)
+  await rememberRecords(memory, schema, reader)
   return memory
 }
 

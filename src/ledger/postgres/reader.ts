@@ -31,6 +31,23 @@ export class Reader {
     }
   }
 
+  /** The rows of `page` in its order, and the number that `total` finds, of one moment. */
+  async page(
+    total: string,
+    page: string,
+    values: readonly unknown[],
+  ): Promise<{ rows: readonly Row[]; total: number }> {
+    const text = `SELECT t.total AS "_total", p.* FROM (${total}) AS t (total)
+      LEFT JOIN (SELECT row_number() OVER () AS "_place", l.* FROM (${page}) l) p ON true
+      ORDER BY "_place"`
+    const found = await this.rows(text, values)
+    const rows = found.filter(({ _place }) => _place !== null)
+    return {
+      rows: rows.map(({ _total, _place, ...row }) => row),
+      total: Number(found[0]?.['_total']),
+    }
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     await this.#forget()

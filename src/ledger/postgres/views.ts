@@ -7,6 +7,7 @@ import type { Reads } from '../reads.ts'
 import { jobsOf, ROW, TEXTS, toStanding } from './group/columns.ts'
 import { type Counts, type Memory, noCounts } from './group/memory.ts'
 import { partNotYet } from './not-yet.ts'
+import type { Parts } from './parts/all.ts'
 import { bulkReads } from './parts/bulk.ts'
 import { cronReads } from './parts/cron.ts'
 import { noteReads } from './parts/notes.ts'
@@ -15,6 +16,7 @@ import { PostgresSearch } from './search/search.ts'
 
 /** What only this process writes, is of this moment. */
 export function knownOf(
+  { pauses, idle, schemas, maintenance, queueSettings }: Parts,
   memory: Memory,
   fault: () => string | null,
   { replication, warnings }: Pick<Known, 'replication' | 'warnings'>,
@@ -22,16 +24,10 @@ export function knownOf(
   const countsOf = (queue: string) => memory.counts.get(queue) ?? noCounts()
   return {
     staleMs: 0,
-    // No queue can be paused yet.
-    pauses: { since: () => null, owed: () => new Set() },
+    ...{ pauses, idle, schemas, maintenance, queueSettings, traffic: memory.traffic },
     lost: { has: (queue) => memory.lost.has(queue), all: () => [...memory.lost] },
     unwritten: { has: (queue) => memory.unwritten.has(queue) },
-    traffic: partNotYet('traffic'),
-    idle: partNotYet('idle queues'),
-    schemas: partNotYet('schemas'),
     workflows: partNotYet('workflows'),
-    maintenance: partNotYet('maintenance'),
-    queueSettings: partNotYet('settings of queues'),
     queues: () => [...memory.queues.values()],
     hasQueue: (name) => memory.queues.has(name),
     retryQueues: () => [...memory.retryQueues.values()],
@@ -77,7 +73,17 @@ type Asked = Pick<
 >
 
 /** `searcher`: reads that may take long, and must not keep others waiting. */
-export function readsOf(schema: string, reader: Reader, searcher: Reader, memory: Memory): Reads {
+interface ReadsDeps {
+  schema: string
+  reader: Reader
+  searcher: Reader
+  memory: Memory
+}
+
+export function readsOf(
+  { schema, reader, searcher, memory }: ReadsDeps,
+  { schemas, idempotency, lostMessages, epochs, traffic, audit }: Parts,
+): Reads {
   const search = new PostgresSearch({ schema, asks: searcher, memory })
   const asked = new Rows(schema, reader, memory)
   const own: Asked = {
@@ -96,15 +102,10 @@ export function readsOf(schema: string, reader: Reader, searcher: Reader, memory
   return {
     ...own,
     cron: cronReads(schema, reader),
-    schemas: partNotYet('schemas'),
+    ...{ schemas, idempotency, lostMessages, epochs, traffic, audit },
     workflows: partNotYet('workflows'),
-    idempotency: partNotYet('idempotency keys'),
-    lostMessages: partNotYet('lost messages'),
-    epochs: partNotYet('epochs'),
     ...noteReads(schema, reader, memory),
     bulk: bulkReads(schema, reader),
-    traffic: partNotYet('traffic'),
-    audit: partNotYet('audit records'),
     search,
     concurrency: partNotYet('concurrency keys'),
     deadLetterStats: (queues) => search.deadLetterStats(queues),

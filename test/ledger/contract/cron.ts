@@ -98,6 +98,19 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(await ledger.read.cron.find('other')).toBeNull()
     })
 
+    it('are remembered with the idempotency key of their request, and stored once', async () => {
+      const keyed = { request: { key: 'c', fingerprint: 'f' }, now: NOW }
+      const terms = { nextRunAt: null, createdAt: NOW, limit: 9, keyed }
+      const store = () => ledger.cron.register(definition({ isEnabled: false }), terms)
+      expect((await store()).outcome).toBe('registered')
+      const { name, seq } = await entry()
+      expect(await ledger.read.idempotency.find('c', NOW)).toMatchObject({
+        ids: [name, String(seq)],
+        existing: [],
+      })
+      expect((await store()).outcome).toBe('remembered')
+    })
+
     it('are refused when the name is taken or the limit is reached', async () => {
       const first = { nextRunAt: WALL, createdAt: WALL, limit: 2 }
       const outcomes = await Promise.all(

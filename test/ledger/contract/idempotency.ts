@@ -2,10 +2,9 @@ import { describe, expect, it } from 'vitest'
 import type { NewJob, Unique } from '../../../src/job/job.ts'
 import { IDEMPOTENCY_MS } from '../../../src/ledger/idempotency.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
-import { newGraph } from '../../support/gateway/workflows.ts'
 import { insertedOf, jobMessage, NOW, pushed, TERMS, type UnderTest } from '../harness.ts'
 
-/** Requests with an `Idempotency-Key`. */
+/** Requests with an `Idempotency-Key`, which are answered once. */
 export function idempotencyContract({ harness, ledger, row }: UnderTest): void {
   const unique: Unique = { key: 'k', states: ['available'], periodMs: null, onConflict: 'reject' }
   const job = (over: Partial<Unique> = {}): NewJob =>
@@ -45,6 +44,26 @@ export function idempotencyContract({ harness, ledger, row }: UnderTest): void {
       })
     })
 
+    it('is answered once, also when it is sent twice at the same time', async () => {
+      const [one, other] = [newJob(), newJob()]
+      const outcomes = await Promise.all([
+        ledger.insert(one, NOW, { request }),
+        ledger.insert(other, NOW, { request }),
+        ledger.insertAll([newJob()], NOW, { request }),
+      ])
+      const remembered = { fingerprint: 'f', ids: [one.id], existing: [] }
+      expect(outcomes.slice(1)).toEqual([1, 2].map(() => ({ outcome: 'remembered', remembered })))
+      expect(await ledger.read.find(other.id)).toBeNull()
+    })
+
+    it('is remembered with all jobs of a batch, in their order', async () => {
+      const jobs = [newJob(), newJob(), newJob()]
+      await ledger.insertAll(jobs, NOW, { request })
+      expect(await ledger.read.idempotency.find(request.key, NOW)).toEqual({
+        ...{ fingerprint: 'f', ids: jobs.map(({ id }) => id), existing: [] },
+      })
+    })
+
     it('is remembered with the existing jobs that were returned', async () => {
       const { id } = await pushed(ledger, job())
       const batch = [newJob(), job({ onConflict: 'ignore' })]
@@ -56,43 +75,19 @@ export function idempotencyContract({ harness, ledger, row }: UnderTest): void {
       })
     })
 
-    it('is remembered with the workflow, cron entry or schema that it stored, and stores it once', async () => {
-      const asked = (name: string) => ({ ...request, key: name })
-      const workflow = newGraph({ a: [] })
-      const schema = { uri: 'urn:a', type: 'a', version: 1, content: '{}', createdAt: NOW }
-      const definition = {
-        ...{ name: 'c', expression: '* * * * *', timezone: 'UTC', overlap: 'skip' as const },
-        ...{ isEnabled: false, description: null, template: { type: 'a', args: [] } },
-      }
-      const terms = { nextRunAt: null, createdAt: NOW, limit: 9 }
-      const store = () => [
-        ledger.workflows.create(workflow, NOW, asked('w')),
-        ledger.cron.register(definition, { ...terms, keyed: { request: asked('c'), now: NOW } }),
-        ledger.schemas.insert(schema, 9, asked('s')),
-      ]
-      const outcomes = async () => (await Promise.all(store())).map(({ outcome }) => outcome)
-      expect(await outcomes()).toEqual(['created', 'registered', 'inserted'])
-      const seq = String((await ledger.read.cron.find('c'))?.seq)
-      const ids = { w: [workflow.id], c: ['c', seq], s: ['urn:a'] }
-      for (const [key, named] of Object.entries(ids)) {
-        expect(await ledger.read.idempotency.find(key, NOW)).toMatchObject({
-          ids: named,
-          existing: [],
-        })
-      }
-      expect(await outcomes()).toEqual(['remembered', 'remembered', 'remembered'])
-      const other = { ...workflow, nodes: [] }
-      expect(await ledger.workflows.create(other, NOW, asked('x'))).toEqual({
-        outcome: 'duplicate',
-      })
-      expect(await ledger.read.idempotency.find('x', NOW)).toBeNull()
-    })
-
     it('is not remembered when nothing was stored', async () => {
       const { id } = await pushed(ledger, job())
       await ledger.insert(newJob({ id }), NOW, { request })
       await ledger.insert(job(), NOW, { request })
       await ledger.insertAll([newJob(), job()], NOW, { request })
+      expect(await ledger.read.idempotency.find(request.key, NOW)).toBeNull()
+    })
+
+    it('is not remembered when its id is taken', async () => {
+      const { id } = newJob()
+      await ledger.insert(newJob({ id }), NOW)
+      await ledger.insert(newJob({ id }), NOW, { request })
+      await ledger.insertAll([newJob(), newJob({ id })], NOW, { request })
       expect(await ledger.read.idempotency.find(request.key, NOW)).toBeNull()
     })
 
@@ -133,5 +128,32 @@ export function idempotencyContract({ harness, ledger, row }: UnderTest): void {
       expect(await ledger.idempotency.prune(day + 3, 10)).toBe(1)
       expect(await left()).toEqual([0, 4])
     })
+
+    it('counts from the present time on after the clock was set back', async () => {
+      const remember = (key: string, at: number) =>
+        ledger.insert(newJob(), at, { request: { key, fingerprint: 'f' } })
+      await remember('before', NOW - IDEMPOTENCY_MS)
+      await remember('ahead', NOW + 1)
+      await remember('far ahead', NOW + 365 * IDEMPOTENCY_MS)
+      await ledger.boundWaits(NOW)
+      expect(await keptOf(['before', 'ahead', 'far ahead'], NOW)).toEqual(['ahead', 'far ahead'])
+      expect(await keptOf(['before', 'ahead', 'far ahead'], NOW + IDEMPOTENCY_MS)).toEqual([])
+      expect(await ledger.idempotency.prune(NOW + IDEMPOTENCY_MS, 9)).toBe(3)
+    })
+
+    it('is forgotten when too many newer ones are kept, the oldest first', async () => {
+      const keys = ['a', 'b', 'c', 'd']
+      for (const key of keys)
+        await ledger.insert(newJob(), NOW, { request: { key, fingerprint: 'f' } })
+      expect(await harness.pruneKeys(2, NOW, 1)).toBe(1)
+      expect(await harness.pruneKeys(2, NOW, 9)).toBe(1)
+      expect(await keptOf(keys, NOW)).toEqual(['c', 'd'])
+    })
   })
+
+  /** Those of the keys that are remembered. */
+  async function keptOf(keys: readonly string[], at: number): Promise<string[]> {
+    const found = await Promise.all(keys.map((key) => ledger.read.idempotency.find(key, at)))
+    return keys.filter((_, i) => found[i] !== null)
+  }
 }

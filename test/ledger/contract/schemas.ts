@@ -35,6 +35,35 @@ export function schemaContract({ harness, ledger }: UnderTest): void {
       expect(await ledger.read.schemas.find('urn:a')).toEqual(first)
     })
 
+    it('are remembered with the idempotency key of their request, and stored once', async () => {
+      const request = { key: 's', fingerprint: 'f' }
+      const store = () => ledger.schemas.insert(schema('urn:a'), MAX, request)
+      expect(await store()).toEqual({ outcome: 'inserted' })
+      const remembered = { fingerprint: 'f', ids: ['urn:a'], existing: [] }
+      expect(await ledger.read.idempotency.find('s', NOW)).toEqual(remembered)
+      expect(await store()).toEqual({ outcome: 'remembered', remembered })
+      const other = { key: 'other', fingerprint: 'f' }
+      expect(await ledger.schemas.insert(schema('urn:a'), MAX, other)).toMatchObject({
+        outcome: 'taken',
+      })
+      expect(await ledger.read.idempotency.find('other', NOW)).toBeNull()
+    })
+
+    it('keep a version that is a text as it was sent', async () => {
+      const one = schema('urn:a', { version: '1.0' })
+      await insert(one)
+      expect(await ledger.read.schemas.find('urn:a')).toEqual(one)
+      expect((await ledger.read.schemas.list(9, 0)).schemas[0]?.version).toBe('1.0')
+    })
+
+    it('are found by their registration', async () => {
+      await insert(schema('urn:a', { content: '{"a":1}' }))
+      const registration = ledger.known.schemas.registration('urn:a') ?? 0
+      expect(await ledger.read.schemas.content(registration)).toBe('{"a":1}')
+      await ledger.schemas.delete('urn:a')
+      expect(await ledger.read.schemas.content(registration)).toBeNull()
+    })
+
     it('are refused beyond the limit, also when several are registered at the same time', async () => {
       const outcomes = await Promise.all(['a', 'b', 'c', 'd'].map((uri) => insert(schema(uri))))
       expect(outcomes.map(({ outcome }) => outcome)).toEqual([

@@ -99,6 +99,21 @@ export function workflowContract({ harness, row, ...under }: UnderTest): void {
   const told = () => news.map((one) => `${one.what} ${nameIn(one)}`)
 
   describe('a workflow', () => {
+    it('is remembered with the idempotency key of its request, and stored once', async () => {
+      const asked = (key: string) => ({ key, fingerprint: 'f' })
+      const workflow = newGraph({ a: [] })
+      const create = (one: NewWorkflow, key: string) =>
+        ledger.workflows.create(one, NOW, asked(key))
+      expect((await create(workflow, 'w')).outcome).toBe('created')
+      expect(await ledger.read.idempotency.find('w', NOW)).toMatchObject({
+        ids: [workflow.id],
+        existing: [],
+      })
+      expect((await create(workflow, 'w')).outcome).toBe('remembered')
+      expect(await create({ ...workflow, nodes: [] }, 'x')).toEqual({ outcome: 'duplicate' })
+      expect(await ledger.read.idempotency.find('x', NOW)).toBeNull()
+    })
+
     it('tells how a workflow stands that it has stored', async () => {
       const workflow = newGraph({ a: [], b: ['a'] })
       const created = await ledger.workflows.create(workflow, NOW)

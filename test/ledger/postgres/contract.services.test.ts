@@ -26,6 +26,16 @@ const KEPT = [
   'reportStreamContract',
   'nativeConservationContract',
   'propertyContract',
+  'queueContract',
+  'idleContract',
+  'lostMessageContract',
+  'idempotencyContract',
+  'epochContract',
+  'schemaContract',
+  'maintenanceContract',
+  'queueSettingsContract',
+  'trafficContract',
+  'auditContract',
 ]
 
 const all = [...RULES, ...PROPERTIES]

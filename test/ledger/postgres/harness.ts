@@ -6,10 +6,15 @@ import { canBecome } from '../../../src/job/states.ts'
 import { snakeCase } from '../../../src/job/values/snake-case.ts'
 import type { StateCounts } from '../../../src/ledger/known.ts'
 import type { Connection, Statement } from '../../../src/ledger/postgres/connection.ts'
+import { Groups } from '../../../src/ledger/postgres/group/groups.ts'
+import { Memory } from '../../../src/ledger/postgres/group/memory.ts'
 import type { PostgresLedger } from '../../../src/ledger/postgres/ledger.ts'
 import { migrate } from '../../../src/ledger/postgres/migrations.ts'
 import { openPostgresLedger } from '../../../src/ledger/postgres/open.ts'
+import { Reader } from '../../../src/ledger/postgres/reader.ts'
+import { PostgresIdempotency } from '../../../src/ledger/postgres/records/idempotency.ts'
 import { schemaOf } from '../../../src/ledger/postgres/schema.ts'
+import { Slot } from '../../../src/ledger/postgres/slot.ts'
 import { SILENT } from '../../support/time/silent.ts'
 import type { LedgerHarness, Planted } from '../harness.ts'
 import { addressOf, connectTo, rowsOf, sharedPostgres } from './server.ts'
@@ -30,7 +35,7 @@ export function postgresHarnesses(): () => Promise<LedgerHarness> {
   return async () => {
     const open = () => openPostgresLedger({ address: addressOf(url()), prefix, logger: SILENT })
     await empty(admin, schemaOf(prefix))
-    return new SchemaHarness(admin, schemaOf(prefix), open, await open())
+    return new SchemaHarness(admin, schemaOf(prefix), open, () => connectTo(url()), await open())
   }
 }
 
@@ -58,17 +63,20 @@ class SchemaHarness implements LedgerHarness {
   readonly #admin: Connection
   readonly #schema: string
   readonly #open: () => Promise<PostgresLedger>
+  readonly #connect: () => Promise<Connection>
   #ledger: PostgresLedger
 
   constructor(
     admin: Connection,
     schema: string,
     open: () => Promise<PostgresLedger>,
+    connect: () => Promise<Connection>,
     ledger: PostgresLedger,
   ) {
     this.#admin = admin
     this.#schema = schema
     this.#open = open
+    this.#connect = connect
     this.#ledger = ledger
   }
 
@@ -180,6 +188,29 @@ class SchemaHarness implements LedgerHarness {
       const last: RowState | undefined = changes.at(-1)?.to
       return last === state ? wrong : [...wrong, `${id} is ${state}, by its history ${last}`]
     })
+  }
+
+  /** Through a slot of its own. */
+  async pruneKeys(capacity: number, now: number, limit: number): Promise<number> {
+    const schema = this.#schema
+    const slot = new Slot({ schema, id: 2, owner: randomUUID(), connect: this.#connect })
+    const reader = new Reader(this.#connect)
+    const memory = new Memory(0, Date.now)
+    await slot.take()
+    const groups = new Groups({ slot, slotId: 2, schema, memory, logger: SILENT })
+    try {
+      return await new PostgresIdempotency({ groups, reader, memory, schema }, capacity).prune(
+        now,
+        limit,
+      )
+    } finally {
+      await groups.close()
+    }
+  }
+
+  async countedQueues(): Promise<string[]> {
+    const text = `SELECT DISTINCT queue FROM ${this.#schema}.state_counts`
+    return (await rowsOf(this.#admin, text)).map(({ queue }) => String(queue))
   }
 
   async destroy(): Promise<void> {

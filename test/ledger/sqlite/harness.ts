@@ -2,8 +2,11 @@ import { afterAll, afterEach, beforeEach } from 'vitest'
 import { readHistory, type StateChange } from '../../../src/job/history/changes.ts'
 import { isTerminal, type RowState } from '../../../src/job/job.ts'
 import { canBecome } from '../../../src/job/states.ts'
+import { Access } from '../../../src/ledger/sqlite/commit/access.ts'
 import { SqliteLedger } from '../../../src/ledger/sqlite/ledger.ts'
 import type { Database, SqlValue, Statement } from '../../../src/ledger/sqlite/sql/driver.ts'
+import { prepareStatements } from '../../../src/ledger/sqlite/sql/statements.ts'
+import { SqliteIdempotency } from '../../../src/ledger/sqlite/writes/idempotency.ts'
 import { late } from '../../support/time/late.ts'
 import { SILENT } from '../../support/time/silent.ts'
 import type { LedgerHarness, Planted } from '../harness.ts'
@@ -90,6 +93,17 @@ class FileHarness implements SqliteHarness {
 
   async inspect(): Promise<string[]> {
     return inspect(this.db)
+  }
+
+  async pruneKeys(capacity: number, now: number, limit: number): Promise<number> {
+    const { db } = this
+    const access = new Access({ db, committedStates: [], logger: SILENT, probe() {} })
+    return await new SqliteIdempotency(access, prepareStatements(db), capacity).prune(now, limit)
+  }
+
+  async countedQueues(): Promise<string[]> {
+    const rows = this.db.prepare<[], { queue: string }>('SELECT queue FROM state_counts').all()
+    return [...new Set(rows.map(({ queue }) => queue))]
   }
 
   async destroy(): Promise<void> {

@@ -6,18 +6,6 @@ import { ledgerOfTest } from './harness.ts'
 const harness = ledgerOfTest()
 const seenAt = () => harness.ledger.read.epochs.seenAt()
 
-it('a new ledger was not seen before, and one that was noted is remembered over a restart', async () => {
-  expect(await seenAt()).toBeNull()
-  await harness.ledger.epochs.noteSeen(NOW + 5)
-  expect(await seenAt()).toBe(NOW + 5)
-  await pushed(harness.ledger, newJob({ createdAt: NOW + 100 }))
-  await harness.reopen()
-  expect(await seenAt()).toBe(NOW + 5)
-  // A clock that was set back is believed.
-  await harness.ledger.epochs.noteSeen(NOW)
-  expect(await seenAt()).toBe(NOW)
-})
-
 it('a ledger of an earlier build was seen when its newest rows say', async () => {
   const { db, ledger } = harness
   await pushed(ledger, newJob({ createdAt: NOW }))

@@ -1,10 +1,14 @@
 /** What the writes of a group have changed so far; the present write's part can be taken back. */
-import { retryQueueKey } from '../../../job/retry/backoff.ts'
 import type { KeptRow, Texts } from '../../../job/transitions/row.ts'
-import type { QueueRecord, RetryQueue } from '../../known.ts'
+import type { TrafficNote } from '../../writes/traffic.ts'
 import type { Statement } from '../connection.ts'
 import type { Counted, Tombstone } from './memory.ts'
 import type { AnySide } from './side.ts'
+
+/** How the rows of one kind are stored; never with no rows. */
+interface Gathering<T> {
+  statements(schema: string, rows: readonly T[]): Statement[]
+}
 
 export class Changes {
   /** Null: deleted. */
@@ -17,18 +21,20 @@ export class Changes {
   /** Rows of such jobs that go, as they were. */
   readonly endedRuns: KeptRow[] = []
   readonly counts = new Map<string, Map<Counted, number>>()
-  /** Queues that are recorded, in their order. */
-  readonly queues = new Map<string, QueueRecord>()
-  /** By `retryQueueKey`. */
-  readonly retryQueues = new Map<string, RetryQueue>()
+  /** Queues whose counts go if they are 0 after the group. */
+  readonly uncounted = new Set<string>()
   /** Null: removed. */
   readonly tombstones = new Map<string, Tombstone | null>()
   /** Rows of other tables, by their keys; null: deleted. */
   readonly sides = new Map<AnySide, Map<string, object | null>>()
   /** Marks of queues with stale copies; null: they are swept. */
   readonly stale = new Map<string, number | null>()
+  readonly traffic: TrafficNote[] = []
+  readonly gathered = new Map<Gathering<unknown>, unknown[]>()
   /** Whatever else is to be stored, and what follows from its commit. */
   readonly others: { statement: Statement | null; effect: () => void }[] = []
+  /** Of maps of the memory: what differs after the commit. Undefined: the key is not in it any more. */
+  readonly #differing = new Map<object, Map<unknown, unknown>>()
   #undo: (() => void)[] = []
 
   /** The present write is done: its changes stay. */
@@ -67,17 +73,52 @@ export class Changes {
     this.#set(states, state, (states.get(state) ?? 0) + change)
   }
 
-  recordQueue(record: QueueRecord): void {
-    if (!this.queues.has(record.name)) this.#set(this.queues, record.name, record)
+  /** What a map of the memory has for this key, as the writes before have left it. */
+  valueIn<K, V>(map: ReadonlyMap<K, V>, key: K): V | undefined {
+    const differing = this.#differing.get(map)
+    return differing?.has(key) ? (differing.get(key) as V | undefined) : map.get(key)
   }
 
-  recordRetryQueue(retryQueue: RetryQueue): void {
-    const key = retryQueueKey(retryQueue.queue, retryQueue.delayMs)
-    this.#set(this.retryQueues, key, retryQueue)
+  /** All values of a map of the memory, in no order. */
+  valuesIn<K, V>(map: ReadonlyMap<K, V>): V[] {
+    const differing = this.#differing.get(map) ?? new Map<K, V | undefined>()
+    const kept = [...map].flatMap(([key, value]) => (differing.has(key) ? [] : [value]))
+    return [...kept, ...([...differing.values()] as (V | undefined)[]).filter(isThere)]
+  }
+
+  /** Changes a map of the memory, from the commit on. `statement`: stores the same; null: another does. */
+  setIn<K, V>(map: Map<K, V>, key: K, value: V | undefined, statement: Statement | null): void {
+    const differing = this.#differing.get(map) ?? new Map<unknown, unknown>()
+    this.#differing.set(map, differing)
+    this.#set(differing, key, value)
+    this.store(statement, () => {
+      if (value === undefined) map.delete(key)
+      else map.set(key, value)
+    })
+  }
+
+  /** The counts of the queue go, unless there are jobs of it when the group ends. */
+  uncount(queue: string): void {
+    if (this.uncounted.has(queue)) return
+    this.uncounted.add(queue)
+    this.#undo.push(() => this.uncounted.delete(queue))
   }
 
   putTombstone(id: string, tombstone: Tombstone | null): void {
     this.#set(this.tombstones, id, tombstone)
+  }
+
+  noteTraffic(note: TrafficNote): void {
+    this.traffic.push(note)
+    this.#undo.push(() => this.traffic.pop())
+  }
+
+  /** A row that is stored together with the others of its kind. */
+  gather<T>(kind: Gathering<T>, row: T): void {
+    const rows = this.gathered.get(kind as Gathering<unknown>) ?? []
+    this.gathered.set(kind as Gathering<unknown>, rows)
+    rows.push(row)
+    this.#undo.push(() => rows.pop())
   }
 
   markStale(queue: string, mark: number | null): void {
@@ -110,4 +151,8 @@ function note<K>(map: Map<K, Set<string>>, key: K, id: string): void {
   const ids = map.get(key)
   if (ids) ids.add(id)
   else map.set(key, new Set([id]))
+}
+
+function isThere<T>(value: T | undefined): value is T {
+  return value !== undefined
 }

@@ -29,11 +29,11 @@ export const ENTRIES: SideTable<EntryRow> = {
   },
 }
 
-/** JSON texts. */
-export const TEMPLATES: SideTable<{ template: string }> = {
+/** JSON texts, and the queues that they name. */
+export const TEMPLATES: SideTable<{ template: string; queue: string }> = {
   name: 'cron_templates',
   key: 'name',
-  columns: { template: 'text' },
+  columns: { template: 'text', queue: 'text' },
 }
 
 export function toState(name: string, { queued, ...row }: EntryRow): CronState {

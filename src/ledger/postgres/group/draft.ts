@@ -6,11 +6,12 @@ import { keepsCheckpoint } from '../../../job/progress.ts'
 import type { Stale } from '../../../job/stale.ts'
 import type { Change, KeptRow, Texts } from '../../../job/transitions/row.ts'
 import type { KeptKey } from '../../writes/kept-keys.ts'
+import { TrafficNotes } from '../../writes/traffic.ts'
 import type { Row, Statement } from '../connection.ts'
 import { Changes } from './changes.ts'
 import { toJobRow, toStanding } from './columns.ts'
 import { endsRun } from './cron.ts'
-import type { Counted, Memory, Tombstone } from './memory.ts'
+import { type Counted, type Counts, type Memory, noCounts, type Tombstone } from './memory.ts'
 import { CHECKPOINTS, PROGRESS } from './notes.ts'
 import type { AnySide, SideRows, SideTable, SideWant } from './side.ts'
 import { type Holder, type HolderQuery, type Holders, holdersKey, isHolder } from './unique-keys.ts'
@@ -60,13 +61,18 @@ const TEXTS: readonly string[] = ['carry', 'error', 'errors', 'result', 'envelop
 
 export class Draft {
   readonly memory: Memory
+  /** Of the ledger, quoted. */
+  readonly schema: string
   readonly changes = new Changes()
   readonly #loaded: Loaded
+  /** What happens in queues. */
+  readonly traffic = new TrafficNotes((note) => this.changes.noteTraffic(note))
   #nonce: number
 
-  constructor(loaded: Loaded, memory: Memory) {
+  constructor(loaded: Loaded, memory: Memory, schema: string) {
     this.#loaded = loaded
     this.memory = memory
+    this.schema = schema
     this.#nonce = memory.nonce
   }
 
@@ -211,6 +217,12 @@ export class Draft {
     return answer
   }
 
+  /** Runs a statement that changes rows, and returns how many: for the same writes. */
+  execute(text: string, values: readonly unknown[]): number {
+    const counted = `WITH done AS (${text} RETURNING 1) SELECT count(*) AS n FROM done`
+    return Number(this.ask({ text: counted, values })[0]?.['n'])
+  }
+
   /** What a write says whose fence does not match. */
   stale(id: string): Stale {
     const row = this.row(id)
@@ -244,7 +256,19 @@ export class Draft {
 
   /** No effect when it is known. */
   recordQueue(name: string, createdAt: number): void {
-    if (!this.memory.queues.has(name)) this.changes.recordQueue({ name, createdAt })
+    const { queues } = this.memory
+    if (this.changes.valueIn(queues, name) !== undefined) return
+    const text = `INSERT INTO ${this.schema}.queues (name, created_at) VALUES ($1, $2)
+      ON CONFLICT DO NOTHING`
+    const statement = { text, values: [name, createdAt] }
+    this.changes.setIn(queues, name, { name, createdAt }, statement)
+  }
+
+  /** The counts of the queue as they are now. */
+  countsOf(queue: string): Counts {
+    const counts = { ...(this.memory.counts.get(queue) ?? noCounts()) }
+    for (const [state, change] of this.changes.counts.get(queue) ?? []) counts[state] += change
+    return counts
   }
 
   /** One more copy in this queue's DLX queue is stale. */

@@ -199,7 +199,7 @@ export class Groups {
     for (;;) {
       let last: { draft: Draft; settled: Settled[] } | null = null
       const step = (loaded: Loaded): ReturnType<Group['decide']> => {
-        const draft = new Draft(loaded, memory)
+        const draft = new Draft(loaded, memory, schema)
         const settled = runAll(draft, writes)
         if (Array.isArray(settled)) {
           last = { draft, settled }

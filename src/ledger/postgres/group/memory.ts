@@ -1,6 +1,9 @@
 /** What this gateway knows of the ledger: as committed, kept up to date by its own groups. */
 import { JOB_STATES, type JobState } from '../../../job/job.ts'
 import type { QueueRecord, RetryQueue } from '../../known.ts'
+import type { Maintenance } from '../../maintenance.ts'
+import type { QueueSettings } from '../../queue-settings.ts'
+import { RecentTraffic } from '../../writes/traffic.ts'
 
 /**
  * What is counted: the states, and three subsets. `dead_letter`: the `discarded` jobs that are listed as dead
@@ -26,6 +29,12 @@ export interface MovedDebt {
   outbox: number
 }
 
+export interface PauseState {
+  pausedAt: number | null
+  /** The workers of the queue are to be told. */
+  isOwed: boolean
+}
+
 export function noCounts(): Counts {
   return Object.fromEntries(COUNTED.map((state) => [state, 0])) as Counts
 }
@@ -40,10 +49,25 @@ export class Memory {
   readonly stale = new Map<string, number>()
   readonly lost = new Set<string>()
   readonly unwritten = new Set<string>()
+  /** Queues that are paused, or whose workers are to be told that they are not. */
+  readonly pauses = new Map<string, PauseState>()
+  readonly queueSettings = new Map<string, QueueSettings>()
+  /** Since when each idle queue has been idle, as far as was noticed. */
+  readonly idleSince = new Map<string, number>()
+  /** One value while it lasts. */
+  readonly maintenance = new Map<'now', Maintenance>()
+  /** Registrations of schemas, by uri. */
+  readonly schemas = new Map<string, number>()
+  /** The last ones that were given out without gaps. */
+  readonly numbers = new Map<'audit', number>()
+  readonly traffic = new RecentTraffic()
+  /** How many rows of traffic there are, by their span. */
+  readonly trafficRows = new Map<number, number>()
   /** Nonces that RabbitMQ has confirmed, until the commit that clears them from their rows. */
   readonly confirming = new Set<number>()
   /** By the nonce of the old debt. */
   readonly moved = new Map<number, MovedDebt>()
+  readonly wall: () => number
   /** The nonces of this process are above it. */
   readonly firstNonce: number
   /** The last nonce of a committed group. */
@@ -56,7 +80,9 @@ export class Memory {
   /** Names of the side tables that may have rows: nobody looks into another. */
   readonly usedSides = new Set<string>()
 
-  constructor(firstNonce: number) {
+  /** `wall`: clock time, ms. */
+  constructor(firstNonce: number, wall: () => number) {
+    this.wall = wall
     this.firstNonce = firstNonce
     this.nonce = firstNonce
   }

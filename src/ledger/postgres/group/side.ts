@@ -7,6 +7,8 @@ export interface SideTable<T> {
   name: string
   key: string
   columns: Readonly<Record<keyof T & string, 'text' | 'bigint' | 'boolean' | 'float8'>>
+  /** A column that a row gets anew each time that it is stored, by its default. */
+  renewed?: string
   /** Never there. */
   row?: T
 }
@@ -94,7 +96,8 @@ function upsert(
   const columns = names.map(snakeCase)
   const types = ['text', ...names.map((name) => table.columns[name])]
   const lists = types.map((type, i) => `$${i + 1}::${type}[]`).join(', ')
-  const set = columns.map((column) => `${column} = excluded.${column}`).join(', ')
+  const renewed = table.renewed === undefined ? [] : [`${table.renewed} = DEFAULT`]
+  const set = [...columns.map((column) => `${column} = excluded.${column}`), ...renewed].join(', ')
   const text = `INSERT INTO ${schema}.${table.name} (${[table.key, ...columns].join(', ')})
     SELECT * FROM unnest(${lists}) ON CONFLICT (${table.key}) DO UPDATE SET ${set}`
   const valuesOf = (name: string) => rows.map(({ row }) => (row as Row)[name])

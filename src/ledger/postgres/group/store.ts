@@ -5,7 +5,7 @@ import * as columns from './columns.ts'
 import { endRuns } from './cron.ts'
 import { type Draft, keyOf, type Loaded, type Wants } from './draft.ts'
 import { errorKeyOf } from './error-codes.ts'
-import type { Tombstone } from './memory.ts'
+import type { Counted, Tombstone } from './memory.ts'
 import { readSide, sidesTogether, storeSide, withSides } from './side.ts'
 import { holdersOf, keptKeysOf, readHolders, readKeptKeys, widest } from './unique-keys.ts'
 
@@ -110,11 +110,10 @@ export function toStore(schema: string, slot: number, draft: Draft): Statement[]
     ...storeRows(schema, draft),
     ...storeTexts(schema, draft),
     ...storeCounts(schema, slot, draft),
-    ...storeQueues(schema, draft),
-    ...storeRetryQueues(schema, draft),
     ...storeStale(schema, draft),
     ...storeTombstones(schema, draft),
     ...[...draft.changes.sides].flatMap(([table, rows]) => storeSide(schema, table, rows)),
+    ...storeGathered(schema, draft),
     ...draft.changes.others.flatMap(({ statement }) => statement ?? []),
     ...endRuns(schema, draft.changes.endedRuns),
   ]
@@ -149,32 +148,42 @@ function storeTexts(schema: string, draft: Draft): Statement[] {
   ]
 }
 
-function storeCounts(schema: string, slot: number, { changes }: Draft): Statement[] {
-  const moved = [...changes.counts].flatMap(([queue, states]) =>
-    [...states].flatMap(([state, change]) => (change === 0 ? [] : [{ queue, state, change }])),
+function storeCounts(schema: string, slot: number, draft: Draft): Statement[] {
+  const empty = emptied(draft)
+  const moved = [...draft.changes.counts].flatMap(([queue, states]) =>
+    empty.includes(queue)
+      ? []
+      : [...states].flatMap(([state, change]) => (change === 0 ? [] : [{ queue, state, change }])),
   )
-  if (moved.length === 0) return []
+  return [
+    ...(moved.length > 0 ? [moveCounts(schema, slot, moved)] : []),
+    ...(empty.length > 0 ? [forgetCounts(schema, empty)] : []),
+  ]
+}
+
+/** The queues whose counts go. */
+function emptied(draft: Draft): string[] {
+  const isEmpty = (queue: string) => Object.values(draft.countsOf(queue)).every((n) => n === 0)
+  return [...draft.changes.uncounted].filter(isEmpty)
+}
+
+/** Of all slots: together they are 0. */
+function forgetCounts(schema: string, queues: readonly string[]): Statement {
+  const text = `DELETE FROM ${schema}.state_counts WHERE queue = ANY($1::text[])`
+  return { text, values: [queues] }
+}
+
+function moveCounts(
+  schema: string,
+  slot: number,
+  moved: readonly { queue: string; state: Counted; change: number }[],
+): Statement {
   const text = `INSERT INTO ${schema}.state_counts AS old (slot, queue, state, count)
     SELECT $1, n.* FROM unnest($2::text[], $3::text[], $4::bigint[]) AS n
     ON CONFLICT (slot, queue, state) DO UPDATE SET count = old.count + excluded.count`
   const queues = moved.map(({ queue }) => queue)
   const states = moved.map(({ state }) => state)
-  return [{ text, values: [slot, queues, states, moved.map(({ change }) => change)] }]
-}
-
-function storeQueues(schema: string, { changes }: Draft): Statement[] {
-  const queues = [...changes.queues.values()]
-  if (queues.length === 0) return []
-  const text = `INSERT INTO ${schema}.queues (name, created_at)
-    SELECT * FROM unnest($1::text[], $2::bigint[]) ON CONFLICT DO NOTHING`
-  const values = [queues.map(({ name }) => name), queues.map(({ createdAt }) => createdAt)]
-  return [{ text, values }]
-}
-
-function storeRetryQueues(schema: string, { changes }: Draft): Statement[] {
-  const text = `INSERT INTO ${schema}.retry_queues VALUES ($1, $2) ON CONFLICT DO NOTHING`
-  const all = [...changes.retryQueues.values()]
-  return all.map(({ queue, delayMs }) => ({ text, values: [queue, delayMs] }))
+  return { text, values: [slot, queues, states, moved.map(({ change }) => change)] }
 }
 
 /** The newest of them are kept. */
@@ -203,6 +212,12 @@ function storeTombstones(schema: string, { changes, memory }: Draft): Statement[
   return [forget, record, { text, values: [surplus] }]
 }
 
+function storeGathered(schema: string, { changes }: Draft): Statement[] {
+  return [...changes.gathered].flatMap(([kind, rows]) =>
+    rows.length === 0 ? [] : kind.statements(schema, rows),
+  )
+}
+
 /** Only what changes: a thousand stale copies cost one write. */
 function storeStale(schema: string, { changes, memory }: Draft): Statement[] {
   const changed = [...changes.stale].filter(
@@ -215,16 +230,18 @@ function storeStale(schema: string, { changes, memory }: Draft): Statement[] {
 }
 
 /** The changes of the draft are committed: tells the memory. */
-export function committed({ changes, memory, nonce }: Draft): void {
+export function committed(draft: Draft): void {
+  const { changes, memory, nonce } = draft
+  const empty = emptied(draft)
   memory.nonce = nonce
-  for (const [name, record] of changes.queues) memory.queues.set(name, record)
   for (const [queue, states] of changes.counts)
     for (const [state, change] of states) memory.add(queue, state, change)
   for (const [queue, mark] of changes.stale) {
     if (mark === null) memory.stale.delete(queue)
     else memory.stale.set(queue, mark)
   }
-  for (const [key, retryQueue] of changes.retryQueues) memory.retryQueues.set(key, retryQueue)
+  if (changes.traffic.length > 0) memory.traffic.add(changes.traffic)
+  for (const queue of empty) memory.counts.delete(queue)
   for (const { effect } of changes.others) effect()
   memory.tombstones = Math.min(memory.tombstones, MAX_TOMBSTONES)
 }

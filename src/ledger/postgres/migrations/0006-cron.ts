@@ -28,8 +28,11 @@ CREATE INDEX cron_jobs_queued ON %S.cron_jobs (name) WHERE queued IS NOT NULL;
 
 CREATE TABLE %S.cron_templates (
   name text COLLATE "C" PRIMARY KEY,
-  template text NOT NULL
+  template text NOT NULL,
+  -- Of the jobs that it makes: that queue is in use.
+  queue text COLLATE "C" NOT NULL
 );
+CREATE INDEX cron_templates_queue ON %S.cron_templates (queue);
 
 ALTER TABLE %S.jobs ADD COLUMN cron_entry bigint;
 -- The jobs of an entry that are not over.

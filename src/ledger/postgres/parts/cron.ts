@@ -3,18 +3,21 @@ import type { CronEntry, CronStanding } from '../../../job/cron/entry.ts'
 import type { CronLedger, CronRun, CronTick, DueEntry, TickChange } from '../../cron.ts'
 import type { CronReads } from '../../reads.ts'
 import * as shared from '../../writes/cron.ts'
+import { unlessRemembered } from '../../writes/remembered.ts'
 import type { Row } from '../connection.ts'
 import { ENTRIES, type EntryRow, TEMPLATES, toEntry, toState } from '../group/cron.ts'
 import type { Draft, Wants } from '../group/draft.ts'
 import type { Groups } from '../group/groups.ts'
 import type { Memory } from '../group/memory.ts'
 import { selectSide, wanted } from '../group/side.ts'
-import { notYet } from '../not-yet.ts'
 import type { Reader } from '../reader.ts'
+import { keysOf } from '../records/idempotency.ts'
 import { DraftCronBook, liveJobs, resetEntry } from '../writes/cron.ts'
 import { wantsOf } from '../writes/unique.ts'
 
 type Book = shared.CronBook
+
+const UNKEYED = { request: undefined, now: 0 }
 
 /** Bytes of templates that are read at once: for a list, which the answer holds twice, or for due entries. */
 const MAX_LIST_BYTES = 4 * 1024 * 1024
@@ -23,21 +26,23 @@ interface CronParts {
   groups: Groups
   schema: string
   memory: Memory
-  wall: () => number
 }
 
 export function cronLedger(parts: CronParts): CronLedger {
   const writes = new CronWrites(parts)
   const { schema } = parts
   return {
-    async register(definition, terms) {
-      if (terms.keyed?.request) throw notYet('idempotency keys')
-      return await writes.alone(definition.name, (book) => shared.register(book, definition, terms))
-    },
-    async trigger(name, at, making, keyed) {
-      if (keyed?.request) throw notYet('idempotency keys')
-      return await writes.making(name, making, {}, (book) => shared.trigger(book, name, at, making))
-    },
+    register: (definition, terms) =>
+      writes.alone(definition.name, (book, draft) => {
+        const { keyed = UNKEYED } = terms
+        const store = () => shared.register(book, definition, terms)
+        return unlessRemembered(keysOf(draft), keyed, store, shared.registeredAnswer)
+      }),
+    trigger: (name, at, making, keyed = UNKEYED) =>
+      writes.making(name, making, {}, (book, draft) => {
+        const store = () => shared.trigger(book, name, at, making)
+        return unlessRemembered(keysOf(draft), keyed, store, shared.triggeredAnswer)
+      }),
     remove: (name, wall) => writes.alone(name, (book) => shared.remove(book, name, wall)),
     fire: (tick, change) => {
       const live = { asked: [liveJobs(schema, tick.seq, shared.LIVE_PAGE)] }
@@ -60,12 +65,12 @@ class CronWrites {
   }
 
   /** Of the whole entry, in a group of its own. */
-  alone<T>(name: string, run: (book: Book) => T): Promise<T> {
+  alone<T>(name: string, run: (book: Book, draft: Draft) => T): Promise<T> {
     const sides = [wanted(ENTRIES, [name]), wanted(TEMPLATES, [name])]
     return this.#write({ sides }, run, undefined, true)
   }
 
-  moving<T>({ name }: CronTick, run: (book: Book) => T): Promise<T> {
+  moving<T>({ name }: CronTick, run: (book: Book, draft: Draft) => T): Promise<T> {
     return this.#write({ sides: [wanted(ENTRIES, [name])] }, run)
   }
 
@@ -74,21 +79,21 @@ class CronWrites {
     name: string,
     { job, now }: Pick<TickChange, 'job' | 'now'>,
     wants: Wants,
-    run: (book: Book) => T,
+    run: (book: Book, draft: Draft) => T,
   ): Promise<T> {
-    const wall = this.#parts.wall()
+    const wall = this.#parts.memory.wall()
     const stored = job === null ? {} : wantsOf([job], { now, wall }, this.#parts.memory)
     return this.#write({ ...wants, ...stored, sides: [wanted(ENTRIES, [name])] }, run, wall)
   }
 
   #write<T>(
     wants: Wants,
-    run: (book: Book) => T,
-    wall = this.#parts.wall(),
+    run: (book: Book, draft: Draft) => T,
+    wall = this.#parts.memory.wall(),
     isAlone = false,
   ): Promise<T> {
     const { groups, schema } = this.#parts
-    const onDraft = (draft: Draft) => run(new DraftCronBook(draft, schema, wall))
+    const onDraft = (draft: Draft) => run(new DraftCronBook(draft, schema, wall), draft)
     return groups.write({ wants, run: onDraft, isAlone })
   }
 }

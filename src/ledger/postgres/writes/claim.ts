@@ -9,6 +9,7 @@ import { isNextAttempt, leased } from '../../../job/transitions/lease.ts'
 import { type KeptRow, recorded } from '../../../job/transitions/row.ts'
 import type { ClaimedMessage, ClaimResult, ClaimTerms } from '../../leases.ts'
 import type { Draft } from '../group/draft.ts'
+import { isPaused } from '../queues/pauses.ts'
 import { adoptJob } from './adopt.ts'
 import { discardJob, expireJob } from './end.ts'
 import { resumed } from './notes.ts'
@@ -20,6 +21,7 @@ export function claimedMessage(
   message: ClaimedMessage,
   terms: ClaimTerms,
 ): ClaimResult {
+  if (message.queue !== undefined && isPaused(draft, message.queue)) return { verdict: 'paused' }
   const row = draft.row(message.id)
   if (row === null) return adopt(draft, message, terms)
   if (isFromElsewhere(message, row)) return { verdict: 'malformed', error: idOfAnother(row) }
@@ -41,7 +43,9 @@ function claimNext(
   const { attempt } = message
   const line = historyLine(terms.now, 'active', attempt, terms.workerId, terms.cause)
   const start = { ...leased(row, 'gateway', terms), attempt, history: recorded(row, line) }
-  return { verdict: 'claimed', job: resumed(draft, draft.job(draft.change(row, start))) }
+  const after = draft.change(row, start)
+  draft.traffic.began(after, row)
+  return { verdict: 'claimed', job: resumed(draft, draft.job(after)) }
 }
 
 function applyArrival(

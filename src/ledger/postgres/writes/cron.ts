@@ -113,7 +113,10 @@ export class DraftCronBook implements CronBook {
   #put(entry: CronEntry): CronEntry {
     const { template, ...state } = entry
     this.#draft.putSide(ENTRIES, entry.name, toRow(state))
-    this.#draft.putSide(TEMPLATES, entry.name, { template: JSON.stringify(template) })
+    this.#draft.putSide(TEMPLATES, entry.name, {
+      template: JSON.stringify(template),
+      queue: template.options?.queue ?? template.queue ?? 'default',
+    })
     return entry
   }
 }

@@ -145,7 +145,8 @@ function adoptDead(draft: Draft, message: DeadMessage, now: number): DeadOutcome
 }
 
 function discardRow(draft: Draft, message: DeadMessage, row: KeptRow, now: number): JobRow {
-  const { error, errors, isDeadLetter } = message.describe(draft.job(row))
+  const { error, errors, isDeadLetter, isCounted = false } = message.describe(draft.job(row))
+  if (!message.isExpired && !isCounted) draft.traffic.failed(row.queue, now)
   if (!isDeadLetter) draft.staleCopy(row.queue)
   return discardJob(draft, row, now, {
     error,

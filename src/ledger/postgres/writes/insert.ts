@@ -9,6 +9,7 @@ import type { Enqueued } from '../../enqueued.ts'
 import type { WithdrawFence } from '../../ledger.ts'
 import type { Draft } from '../group/draft.ts'
 import { notYet } from '../not-yet.ts'
+import { IDEMPOTENCY_KEYS } from '../records/idempotency.ts'
 
 interface FirstLife {
   now: number
@@ -40,6 +41,7 @@ export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow |
   const texts: Texts = { carry, error, errors, result, envelope }
   draft.insert(row, texts)
   draft.recordQueue(job.queue, life.now)
+  draft.traffic.enqueued(job.queue, life.now)
   return row
 }
 
@@ -69,21 +71,29 @@ export function enqueueNative(
   return enqueue(draft, job, now)
 }
 
-/** Erases the row of a refused PUSH. */
-export function withdraw(draft: Draft, id: string, outbox: number): boolean {
+/** Erases the row of a refused PUSH, and forgets its idempotency key. */
+export function withdraw(draft: Draft, id: string, outbox: number, key?: string): boolean {
   const row = draft.row(id)
   if (row?.outbox !== outbox || row.state !== 'available' || row.attempt !== 0) return false
   draft.change(row, erased(row.enqueuedAt))
+  draft.traffic.withdrawn(row.queue, draft.memory.wall())
+  if (key !== undefined) draft.putSide(IDEMPOTENCY_KEYS, key, null)
   return true
 }
 
 /** The same for a batch. Returns the ids of jobs that have started or ended. */
-export function withdrawAll(draft: Draft, fences: readonly WithdrawFence[]): string[] {
+export function withdrawAll(
+  draft: Draft,
+  fences: readonly WithdrawFence[],
+  key?: string,
+): string[] {
+  if (key !== undefined) draft.putSide(IDEMPOTENCY_KEYS, key, null)
   const started = fences.filter(({ id, generation }) => {
     const row = draft.row(id)
     const isOver = row === null || isTerminal(row.state)
     if (isOver || row.generation !== generation || row.attempt !== 0) return true
     draft.change(row, erased(row.enqueuedAt))
+    draft.traffic.withdrawn(row.queue, draft.memory.wall())
     return false
   })
   return started.map(({ id }) => id)

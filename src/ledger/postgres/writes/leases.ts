@@ -18,6 +18,7 @@ import type {
   SettleFence,
   Undecided,
 } from '../../leases.ts'
+import { TIMED } from '../../writes/traffic.ts'
 import type { Draft } from '../group/draft.ts'
 import { completedJob } from './results.ts'
 
@@ -41,7 +42,7 @@ export function complete(
   const line = historyLine(now, 'completed', fence.attempt ?? null, null, cause)
   const row = draft.row(id)
   const change = row && lease.completed(row, fence, completion, line)
-  return row && change ? completedJob(draft, draft.change(row, change)) : draft.stale(id)
+  return row && change ? completedJob(draft, draft.change(row, change), TIMED) : draft.stale(id)
 }
 
 export function fail(
@@ -65,6 +66,8 @@ export function failRow(
   if (change === null) return { outcome: 'undecided', row: before }
   const line = historyLine(change.now, change.to, row.attempt, null, change.cause)
   const failed = lease.failed(row, change, draft.nextNonce(), line)
+  if (!change.isCounted) draft.traffic.failed(row.queue, change.now)
+  if (change.to !== 'discarded') draft.traffic.retried(row.queue, change.now)
   return { outcome: 'ended', job: draft.job(draft.change(row, failed)), before, change }
 }
 

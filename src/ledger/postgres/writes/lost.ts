@@ -7,24 +7,24 @@ import type { Draft } from '../group/draft.ts'
 import type { Groups } from '../group/groups.ts'
 
 /** Rows that a page looks at. */
-const PAGE = 1_000
+export const PAGE = 1_000
 /** Ended rows that a page lets go of. */
 const STRAYS = 10_000
 
 /** The rows still to do: those with `after` < seq <= `upTo`, the last row when the first page began. */
-interface Cursor {
+export interface Cursor {
   after: number
   upTo: number
 }
 
-interface Page {
+export interface Page {
   rearmed: number
   /** Where the next page starts; null after the last one. */
   next: Cursor | null
 }
 
 /** Runs the pages, each in a group of its own. */
-async function inPages(
+export async function inPages(
   groups: Groups,
   page: (draft: Draft, cursor: Cursor | null) => Page,
 ): Promise<number> {
@@ -41,7 +41,7 @@ async function inPages(
 }
 
 /** Leaves out rows that arrive later: they have a publish of their own, and a busy queue would never end. */
-function beginning(draft: Draft, schema: string): Cursor {
+export function beginning(draft: Draft, schema: string): Cursor {
   const [row] = draft.ask({ text: `SELECT last_value AS seq FROM ${schema}.jobs_seq_seq` })
   return { after: 0, upTo: Number(row?.['seq']) }
 }

@@ -10,12 +10,13 @@ import type { ClaimTerms } from '../../leases.ts'
 import type { NativeAnswer, NativeQuestion } from '../../native.ts'
 import type { Draft } from '../group/draft.ts'
 import { CHECKPOINTS } from '../group/notes.ts'
+import { isPaused } from '../queues/pauses.ts'
 import { adoptJob } from './adopt.ts'
 import { leaveUnowned } from './start.ts'
 
 type Terms = Omit<ClaimTerms, 'leaseMs'>
 
-/** See `NativeLedger.claimNative`. No job has a concurrency key yet, and no queue can be paused. */
+/** See `NativeLedger.claimNative`. No job has a concurrency key yet. */
 export function claimNative(draft: Draft, question: NativeQuestion, terms: Terms): NativeAnswer {
   const { id, attempt, ofQueue } = question
   const row = draft.row(id)
@@ -51,7 +52,8 @@ function mayRun(
   attempt: number,
   terms: Terms,
 ): NativeAnswer {
-  const { adopt, isKeyed } = question
+  const { adopt, isKeyed, heardOn } = question
+  if (isPaused(draft, row?.queue ?? heardOn)) return { decision: 'requeue', attempt }
   if (!isKeyed || row !== null || adopt === undefined)
     return run(draft, question.id, attempt, false)
   const error = adoptJob(draft, { ...question, adopt }, terms.now)

@@ -34,7 +34,7 @@ import {
 import type { Draft } from '../group/draft.ts'
 import { adoptJob } from './adopt.ts'
 import { expireJob } from './end.ts'
-import { recordRetryQueue } from './queues.ts'
+import { recordReported } from './queues.ts'
 import { completedJob } from './results.ts'
 import { leaveUnowned, startAttempt } from './start.ts'
 
@@ -89,7 +89,9 @@ function startNext(
 ): JobRow {
   const lease = { now, workerId, leaseMs: null, defaultLeaseMs }
   const history = recorded(row, historyLine(now, 'active', attempt, workerId, cause))
-  return draft.job(draft.change(row, { ...leased(row, 'native', lease), attempt, history }))
+  const after = draft.change(row, { ...leased(row, 'native', lease), attempt, history })
+  draft.traffic.began(after, row)
+  return draft.job(after)
 }
 
 const RESUMED: Beginning = { skipped: [], promote: false }
@@ -224,11 +226,17 @@ function completeAtOnce(
   const line = historyLine(now, 'completed', attempt, workerId, cause)
   const running = applied(draft, row, nativeDone(row, event, done, line))
   const whence = { begun: null, promoted: false }
-  if (running) return { outcome: 'completed', job: completedJob(draft, running), ...whence }
+  if (running) {
+    const job = completedJob(draft, running, { isTimed: true, elapsedMs })
+    return { outcome: 'completed', job, ...whence }
+  }
   const lines = historyLine(now - (elapsedMs ?? 0), 'active', attempt, workerId, cause) + line
   const next = applied(draft, row, nativeNextDone(row, event, done, lines))
   if (!next) return null
-  const job = completedJob(draft, next)
+  // Nobody has reported the start: it is known only if the worker tells how long the attempt took.
+  const isTimed = elapsedMs !== undefined
+  draft.traffic.began(next, row, isTimed)
+  const job = completedJob(draft, next, { isTimed })
   const begun: JobRow = { ...job, state: 'active', workerId }
   return { outcome: 'completed', job, begun, promoted: false }
 }
@@ -261,7 +269,10 @@ function endAttempt(
   )
   const after = applied(draft, running, change)
   if (after === null) throw new Error('bug: an attempt that runs could not be completed')
-  return { outcome: 'completed', job: completedJob(draft, after), begun, promoted }
+  // If nobody had reported the start, `startedAt` was set just now and says nothing.
+  const isTimed = begins === null || (elapsedMs !== undefined && !promoted)
+  const job = completedJob(draft, after, { isTimed, elapsedMs })
+  return { outcome: 'completed', job, begun, promoted }
 }
 
 function fail(
@@ -274,13 +285,15 @@ function fail(
   const job = draft.job(row)
   const plan = planFailure(job, said, terms)
   const { error, errors, isCounted } = recordEnd(job, said.failure, now)
+  if (!isCounted) draft.traffic.failed(row.queue, now)
   const line = historyLine(now, plan.to, row.attempt, null, cause)
   const { generation, queue } = row
   const change = { ...plan, now, error, errors, isMessageBack: true }
   // Nothing is owed for a retry: the message is in the retry queue, or the ledger holds the job until it is due.
   const ended = failed(row, change, draft.nextNonce(), line)
   const retry = plan.to === 'retryable'
-  if (retry && plan.retryQueueMs !== null) recordRetryQueue(draft, queue, plan.retryQueueMs)
+  if (retry) draft.traffic.retried(queue, now)
+  if (retry && plan.retryQueueMs !== null) recordReported(draft, queue, plan.retryQueueMs)
   const after = draft.change(row, retry ? { ...ended, outbox: null } : ended)
   // The worker nacks its delivery. A delivery that the gateway holds is settled by the gateway.
   const isBack = !retry && after.messageOut && row.holder !== 'gateway'

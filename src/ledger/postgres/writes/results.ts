@@ -1,11 +1,13 @@
 /** Results that go before their jobs do, or are not kept at all (`Carry.resultTtlMs`). */
 import type { JobRow } from '../../../job/job.ts'
 import type { KeptRow } from '../../../job/transitions/row.ts'
+import type { Timing } from '../../writes/traffic.ts'
 import type { Draft } from '../group/draft.ts'
 import { RESULT_ENDS } from '../group/notes.ts'
 
 /** The job that has just been completed, with as much of its result as it may keep. */
-export function completedJob(draft: Draft, row: KeptRow): JobRow {
+export function completedJob(draft: Draft, row: KeptRow, timing: Timing): JobRow {
+  draft.traffic.completed(row, timing)
   const job = draft.job(row)
   const ttlMs = job.carry?.resultTtlMs
   const completedAt = row.completedAt ?? 0

@@ -19,12 +19,14 @@ export function startAttempt(
   const { now, workerId, cause } = lease
   const { error, errors } = recordSkipped(draft.job(row), skipped, reported, now)
   const line = historyLine(now, 'active', attempt, workerId, cause)
-  return draft.change(row, {
+  const after = draft.change(row, {
     ...leased(row, holder, lease),
     ...{ attempt, error, errors, dueAt: null },
     enqueuedAt: promote ? now : row.enqueuedAt,
     history: recorded(row, line),
   })
+  draft.traffic.began(after, row)
+  return after
 }
 
 /** No job message is behind this lease: its end or expiry will publish one. */

@@ -1,26 +1,25 @@
 /** Set-based writes of times: after an outage, and after the clock was set back. */
+
 import type { Draft } from '../group/draft.ts'
+import { forgetTrafficAfter } from '../queues/traffic.ts'
+import { boundAnswers } from '../records/idempotency.ts'
 
 const LEASED = 'lease_expires_at IS NOT NULL AND least(lease_expires_at, timeout_at) > 0'
 /** The most that a lease was extended by at once. */
 const LONGEST = 'greatest(lease_ms, extended_ms)'
-
-/** Runs an UPDATE inside of the group, and returns how many rows it changed. */
-function updated(draft: Draft, text: string, values: unknown[]): number {
-  const counted = `WITH done AS (${text} RETURNING 1) SELECT count(*) AS n FROM done`
-  return Number(draft.ask({ text: counted, values })[0]?.['n'])
-}
 
 /** See `LeaseLedger.extendLeases`. Extends the execution timeout too. */
 export function extendLeases(draft: Draft, schema: string, now: number): number {
   const text = `UPDATE ${schema}.jobs SET lease_expires_at = greatest(lease_expires_at, $1 + lease_ms),
       timeout_at = CASE WHEN timeout_at IS NOT NULL THEN greatest(timeout_at, $1 + lease_ms) END
     WHERE ${LEASED} AND (lease_expires_at < $1 + lease_ms OR timeout_at < $1 + lease_ms)`
-  return updated(draft, text, [now])
+  return draft.execute(text, [now])
 }
 
 /** See `LeaseLedger.boundWaits`. */
 export function boundWaits(draft: Draft, schema: string, now: number): number {
+  forgetTrafficAfter(draft, now)
+  boundAnswers(draft, now)
   const leases = `UPDATE ${schema}.jobs SET
       lease_expires_at = least(lease_expires_at, $1 + ${LONGEST}),
       timeout_at = CASE WHEN timeout_at IS NOT NULL
@@ -31,7 +30,7 @@ export function boundWaits(draft: Draft, schema: string, now: number): number {
     WHERE state = 'retryable' AND due_at IS NOT NULL AND ended_at IS NULL AND due_at > $1
       AND due_at > $1 + retry_delay_ms`
   boundKeys(draft, schema, now)
-  return updated(draft, leases, [now]) + updated(draft, retries, [now])
+  return draft.execute(leases, [now]) + draft.execute(retries, [now])
 }
 
 /** Unique jobs that were created after `now`, and those of kept keys: their periods begin now. */
@@ -40,8 +39,8 @@ function boundKeys(draft: Draft, schema: string, now: number): void {
     WHERE unique_key IS NOT NULL AND created_at > $1`
   const kept = `UPDATE ${schema}.kept_keys SET until = until - (created_at - $1), created_at = $1
     WHERE created_at > $1 AND until > $1`
-  updated(draft, jobs, [now])
-  if (draft.memory.keptKeys > 0) updated(draft, kept, [now])
+  draft.execute(jobs, [now])
+  if (draft.memory.keptKeys > 0) draft.execute(kept, [now])
 }
 
 /** See `Ledger.boundEnds`. One statement for each part of the index. */
@@ -53,11 +52,11 @@ export function boundEnds(draft: Draft, schema: string, now: number, limit: numb
     const text = `UPDATE ${schema}.jobs SET ended_at = $1 WHERE id IN (SELECT id FROM ${schema}.jobs
       WHERE ended_at IS NOT NULL AND NOT message_out AND state = $2 AND is_dead_letter = $3
         AND ended_at > $1 LIMIT $4)`
-    left -= updated(draft, text, [now, state, isDeadLetter, left])
+    left -= draft.execute(text, [now, state, isDeadLetter, left])
   }
   const tombstones = `UPDATE ${schema}.tombstones SET cancelled_at = $1 WHERE id IN (
     SELECT id FROM ${schema}.tombstones WHERE cancelled_at > $1 LIMIT $2)`
-  if (left > 0) left -= updated(draft, tombstones, [now, left])
+  if (left > 0) left -= draft.execute(tombstones, [now, left])
   return limit - left
 }
 

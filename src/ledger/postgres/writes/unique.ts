@@ -3,6 +3,7 @@ import { isTerminal, type NewJob } from '../../../job/job.ts'
 import type { ActTerms } from '../../bulk.ts'
 import type { EnqueueTerms, Inserted, InsertedAll } from '../../enqueued.ts'
 import { keptHolder } from '../../writes/kept-keys.ts'
+import { answerOf, unlessRemembered } from '../../writes/remembered.ts'
 import { TakenBack } from '../../writes/taken-back.ts'
 import {
   type Admission,
@@ -10,6 +11,7 @@ import {
   admitAll,
   conflictQuery,
   forgetJobMessages,
+  isAdmitted,
   type KeyHolders,
   type KeyQuery,
   ROOM_TOGETHER,
@@ -19,22 +21,24 @@ import {
 import type { Draft, Wants } from '../group/draft.ts'
 import type { Memory } from '../group/memory.ts'
 import type { HolderQuery } from '../group/unique-keys.ts'
+import { keysOf, keyWanted } from '../records/idempotency.ts'
 import { cancelJob } from './end.ts'
 import { enqueue, linkRetry } from './insert.ts'
 
 /** `wall`: fixed when the write is requested, as it runs any number of times. */
-export interface AdmitTerms extends Pick<EnqueueTerms, 'cause' | 'isUnsettled' | 'retryOf'> {
+export interface AdmitTerms extends EnqueueTerms {
   now: number
   wall: number
 }
 
 /** What the insert of these jobs reads. */
 export function wantsOf(jobs: readonly NewJob[], terms: AdmitTerms, memory: Memory): Wants {
-  const { retryOf } = terms
+  const { retryOf, request } = terms
   const ids = [...jobs.map(({ id }) => id), ...(retryOf === undefined ? [] : [retryOf])]
   const holders = conflictsOf(jobs, terms)
-  if (holders.length === 0) return { ids }
-  return { ids, holders, keptKeys: memory.keptKeys === 0 ? [] : holders.map(({ key }) => key) }
+  const keptKeys = memory.keptKeys === 0 ? [] : holders.map(({ key }) => key)
+  const keyed = holders.length > 0 && { holders, keptKeys }
+  return { ids, ...keyed, ...(request && keyWanted(request)) }
 }
 
 function conflictsOf(jobs: readonly NewJob[], { now, wall }: AdmitTerms): HolderQuery[] {
@@ -51,7 +55,16 @@ export function admitOne(draft: Draft, job: NewJob, terms: AdmitTerms): Inserted
 }
 
 /** PUSH of one job. */
-export function insertOne(draft: Draft, job: NewJob, terms: AdmitTerms): Inserted {
+export function pushOne(draft: Draft, job: NewJob, terms: AdmitTerms): Inserted {
+  return unlessRemembered(
+    keysOf(draft),
+    { request: terms.request, now: terms.now },
+    () => insertOne(draft, job, terms),
+    (inserted) => (isAdmitted(inserted) ? answerOf([job], [inserted]) : null),
+  )
+}
+
+function insertOne(draft: Draft, job: NewJob, terms: AdmitTerms): Inserted {
   const inserted = admitOne(draft, job, terms)
   // Jobs may have been cancelled to be replaced before the id was found taken.
   if (inserted.outcome === 'duplicate') throw new TakenBack(inserted)
@@ -61,7 +74,20 @@ export function insertOne(draft: Draft, job: NewJob, terms: AdmitTerms): Inserte
 }
 
 /** PUSH batch: all or none. */
-export function insertMany(draft: Draft, jobs: readonly NewJob[], terms: AdmitTerms): InsertedAll {
+export function pushMany(draft: Draft, jobs: readonly NewJob[], terms: AdmitTerms): InsertedAll {
+  return unlessRemembered(
+    keysOf(draft),
+    { request: terms.request, now: terms.now },
+    () => insertMany(draft, jobs, terms),
+    ({ stored }) => answerOf(jobs, stored),
+  )
+}
+
+function insertMany(
+  draft: Draft,
+  jobs: readonly NewJob[],
+  terms: AdmitTerms,
+): Extract<InsertedAll, { outcome: 'inserted' }> {
   draft.lookUp(jobs.map(({ id }) => id))
   readAhead(draft, conflictsOf(jobs, terms))
   const admission = admissionOf(draft, terms)

@@ -1,13 +1,7 @@
 /** Statements for queues: pauses, and queues that are forgotten; and for maintenance mode. */
 import type { Maintenance } from '../../maintenance.ts'
+import type { StoredSettings } from '../../writes/queue-settings.ts'
 import type { Database, Flag } from './driver.ts'
-
-/** The settings of a queue as they are stored. */
-export interface QueueSettingsRow {
-  drainingAt: number | null
-  /** JSON. */
-  configuration: string | null
-}
 
 export function prepareQueues(db: Database) {
   return {
@@ -29,11 +23,11 @@ export function prepareQueues(db: Database) {
     pauseTold: db.prepare<[queue: string, pausedAt: number | null]>(
       'UPDATE queues SET pause_owed = 0 WHERE name = ?1 AND paused_at IS ?2',
     ),
-    queueSettings: db.prepare<[], QueueSettingsRow & { queue: string }>(
+    queueSettings: db.prepare<[], StoredSettings & { queue: string }>(
       `SELECT name AS queue, draining_at AS drainingAt, configuration FROM queues
        WHERE draining_at IS NOT NULL OR configuration IS NOT NULL ORDER BY seq`,
     ),
-    queueSettingsOf: db.prepare<[queue: string], QueueSettingsRow>(
+    queueSettingsOf: db.prepare<[queue: string], StoredSettings>(
       'SELECT draining_at AS drainingAt, configuration FROM queues WHERE name = ?',
     ),
     drainQueue: db.prepare<[queue: string, now: number]>(

@@ -1,15 +1,19 @@
 /** What operators set for queues: columns of their rows, and in memory as committed. */
 import type { QueueRecord } from '../../known.ts'
-import {
-  NOT_CONFIGURED,
-  type QueueConfiguration,
-  type QueueSettings,
-  type QueueSettingsLedger,
+import type {
+  QueueConfiguration,
+  QueueSettings,
+  QueueSettingsLedger,
 } from '../../queue-settings.ts'
+import {
+  configurationIn,
+  configurationText,
+  type StoredSettings,
+  settingsIn,
+} from '../../writes/queue-settings.ts'
 import type { Access } from '../commit/access.ts'
 import { NotedState } from '../commit/committed-state.ts'
 import { onlyRow } from '../sql/driver.ts'
-import type { QueueSettingsRow } from '../sql/queue.ts'
 import type { Statements } from '../sql/statements.ts'
 import type { AppendOnlyTable } from './append-only-table.ts'
 
@@ -51,15 +55,6 @@ export class QueueSettingsState extends NotedState<Change> {
     if (settings === null) this.#settings.delete(queue)
     else this.#settings.set(queue, settings)
   }
-}
-
-function settingsIn({ drainingAt, configuration }: QueueSettingsRow): QueueSettings | null {
-  if (drainingAt === null && configuration === null) return null
-  return { drainingAt, configuration: configurationIn(configuration) }
-}
-
-function configurationIn(text: string | null): QueueConfiguration {
-  return text === null ? NOT_CONFIGURED : { ...NOT_CONFIGURED, ...JSON.parse(text) }
 }
 
 /** See `QueueSettingsLedger`. */
@@ -104,15 +99,14 @@ export class SqliteQueueSettings implements QueueSettingsLedger {
       queues.record({ name: queue, createdAt: now })
       const row = onlyRow(statements.queueSettingsOf.get(queue))
       const changed = { ...configurationIn(row.configuration), ...change }
-      const isAny = Object.values(changed).some((value) => value !== null)
-      statements.configureQueue.run(queue, isAny ? JSON.stringify(changed) : null)
+      statements.configureQueue.run(queue, configurationText(changed))
       this.#note(queue)
       return changed
     })
   }
 
   /** Inside a write that has changed the row. */
-  #note(queue: string): QueueSettingsRow {
+  #note(queue: string): StoredSettings {
     const { queueSettings, statements } = this.#store
     const row = onlyRow(statements.queueSettingsOf.get(queue))
     queueSettings.note(queue, settingsIn(row))

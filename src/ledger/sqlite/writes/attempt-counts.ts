@@ -1,6 +1,7 @@
 /** Counts, traffic and workflows, updated when an attempt begins or a job ends. */
 import type { JobRow } from '../../../job/job.ts'
 import type { WorkflowNews } from '../../ended.ts'
+import { TIMED, type Timing } from '../../writes/traffic.ts'
 import { begun, freed } from '../concurrency/lines.ts'
 import { counted } from '../state/state-counter.ts'
 import type { Store } from '../state/store.ts'
@@ -8,14 +9,6 @@ import { limitResult } from './retention.ts'
 
 /** The state and holder of a row before the write. */
 type Before = Pick<JobRow, 'state' | 'holder'>
-
-/** `isTimed`: `startedAt` is when the attempt began. `elapsedMs`: how long it took, as its worker reports. */
-interface Timing {
-  isTimed: boolean
-  elapsedMs?: number | undefined
-}
-
-const TIMED: Timing = { isTimed: true }
 
 export const AVAILABLE: Before = { state: 'available', holder: null }
 export const ACTIVE: Before = { state: 'active', holder: null }
@@ -30,10 +23,7 @@ export function started(
   store.counter.moved(job.queue, counted(before.state), 'active')
   store.counter.left(job.queue, before)
   if (before.state !== 'active') begun(store, job)
-  // A job that a native worker had already did not wait in the queue.
-  const hasWaited = isTimed && before.state !== 'active' && before.holder !== 'native'
-  if (!hasWaited || job.startedAt === null) return
-  store.traffic.waited(job.queue, job.startedAt, job.startedAt - job.enqueuedAt)
+  store.traffic.note.began(job, before, isTimed)
 }
 
 /**
@@ -44,7 +34,7 @@ export function ended(
   store: Store,
   job: JobRow,
   before: Before,
-  { isTimed, elapsedMs = Number.POSITIVE_INFINITY }: Timing = TIMED,
+  timing: Timing = TIMED,
 ): readonly WorkflowNews[] | undefined {
   store.counter.moved(job.queue, counted(before.state), counted(job.state))
   if (job.isDeadLetter) store.counter.moved(job.queue, null, 'dead_letter')
@@ -54,9 +44,6 @@ export function ended(
   const news = store.workflows.ended(store, job)
   if (job.completedAt === null || job.state !== 'completed') return news
   if (job.carry?.resultTtlMs !== undefined) limitResult(store, job, job.carry.resultTtlMs)
-  const isKnown = isTimed && job.startedAt !== null
-  // The report may have waited for minutes: the worker's own measure is then the shorter and better one.
-  const durationMs = isKnown ? Math.min(elapsedMs, job.completedAt - (job.startedAt ?? 0)) : null
-  store.traffic.completed(job.queue, job.completedAt, durationMs)
+  store.traffic.note.completed(job, timing)
   return news
 }

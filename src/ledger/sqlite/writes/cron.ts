@@ -20,11 +20,12 @@ import type { Inserted } from '../../enqueued.ts'
 import type { CronReads } from '../../reads.ts'
 import type { CronBook, CronState, NewRun } from '../../writes/cron.ts'
 import * as shared from '../../writes/cron.ts'
+import { unlessRemembered } from '../../writes/remembered.ts'
 import type { Access } from '../commit/access.ts'
 import type { DefinitionColumns, RawEntry } from '../sql/cron.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { Store } from '../state/store.ts'
-import { unlessRemembered } from './idempotency.ts'
+import { keysOf } from './idempotency.ts'
 import { admit } from './unique.ts'
 
 const UNKEYED = { request: undefined, now: 0 }
@@ -48,14 +49,14 @@ export class SqliteCron implements CronLedger, CronReads {
     const { keyed = UNKEYED } = terms
     const store = () => shared.register(this.#book, definition, terms)
     return this.#access.writeMany(1, () =>
-      unlessRemembered(this.#store.statements, keyed, store, shared.registeredAnswer),
+      unlessRemembered(keysOf(this.#store.statements), keyed, store, shared.registeredAnswer),
     )
   }
 
   trigger(name: string, at: number, making: Making, keyed = UNKEYED): Promise<Triggered> {
     const store = () => shared.trigger(this.#book, name, at, making)
     return this.#access.writeMany(1, () =>
-      unlessRemembered(this.#store.statements, keyed, store, shared.triggeredAnswer),
+      unlessRemembered(keysOf(this.#store.statements), keyed, store, shared.triggeredAnswer),
     )
   }
 

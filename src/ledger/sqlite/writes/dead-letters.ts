@@ -87,7 +87,7 @@ function discardRow(store: Store, jobMessage: DeadMessage, row: JobRow, now: num
     messageOut: false,
     cause: { reason: 'dead_lettered' },
   })
-  if (!jobMessage.isExpired && !isCounted) store.traffic.failed(row.queue, now)
+  if (!jobMessage.isExpired && !isCounted) store.traffic.note.failed(row.queue, now)
   if (!isDeadLetter) store.stale.add(row.queue)
   return { outcome: 'discarded', ...discarded }
 }

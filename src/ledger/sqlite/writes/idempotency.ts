@@ -1,18 +1,14 @@
 /** Answers of requests with an `Idempotency-Key`, stored with their jobs. */
 import {
-  type AnsweredBefore,
   IDEMPOTENCY_MS,
   type IdempotencyMemory,
-  type Keyed,
   type KeyedRequest,
   type Remembered,
 } from '../../idempotency.ts'
 import type { IdempotencyReads } from '../../reads.ts'
+import { type Answer, MAX_KEYS, type RememberedKeys } from '../../writes/remembered.ts'
 import type { Access } from '../commit/access.ts'
 import type { Statements } from '../sql/statements.ts'
-
-/** How many keys are kept, of some 200 bytes each. Judged by their sequence numbers, which spares a count. */
-const MAX_KEYS = 10_000_000
 
 /** See `IdempotencyMemory`. */
 export class SqliteIdempotency implements IdempotencyMemory, IdempotencyReads {
@@ -46,30 +42,19 @@ export function rememberedKey(statements: Statements, key: string, now: number):
   return { fingerprint, ids: JSON.parse(jobs), existing: JSON.parse(existing) }
 }
 
-/**
- * Does `store` unless the request was answered before. Inside a write, which it needs to have protected.
- * `answerOf`: what to remember; null: nothing was stored.
- */
-export function unlessRemembered<T>(
-  statements: Statements,
-  { request, now }: Keyed,
-  store: () => T,
-  answerOf: (stored: T) => Omit<Remembered, 'fingerprint'> | null,
-): T | AnsweredBefore {
-  if (request === undefined) return store()
-  const remembered = rememberedKey(statements, request.key, now)
-  if (remembered) return { outcome: 'remembered', remembered }
-  const stored = store()
-  const answer = answerOf(stored)
-  if (answer !== null) rememberKey(statements, request, answer, now)
-  return stored
+/** The keys as a write sees them, which is to be protected. */
+export function keysOf(statements: Statements): RememberedKeys {
+  return {
+    find: (key, now) => rememberedKey(statements, key, now),
+    remember: (...remembered) => rememberKey(statements, ...remembered),
+  }
 }
 
 /** Stores a key and its answer. Inside the write that stores the jobs of the request. */
 export function rememberKey(
   statements: Statements,
   { key, fingerprint }: KeyedRequest,
-  { ids, existing }: Omit<Remembered, 'fingerprint'>,
+  { ids, existing }: Answer,
   now: number,
 ): void {
   statements.rememberKey.run(key, fingerprint, JSON.stringify(ids), JSON.stringify(existing), now)

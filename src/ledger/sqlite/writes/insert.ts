@@ -72,7 +72,7 @@ export function insertJob(store: Store, job: NewJob, life: FirstLife): number | 
   noteKey(store, job.id, job.carry)
   store.queues.record({ name: job.queue, createdAt: life.now })
   store.counter.moved(job.queue, null, job.start.state)
-  store.traffic.enqueued(job.queue, life.now)
+  store.traffic.note.enqueued(job.queue, life.now)
   return stored.generation
 }
 
@@ -125,7 +125,7 @@ export function withdraw(store: Store, id: string, outbox: number, key?: string)
   const row = store.statements.withdraw.get(id, outbox)
   if (!row) return false
   store.counter.moved(row.queue, 'available', null)
-  store.traffic.withdrawn(row.queue, store.wall())
+  store.traffic.note.withdrawn(row.queue, store.wall())
   if (row.key !== null) freedKey(store, { key: row.key, queue: row.queue })
   if (key !== undefined) store.statements.forgetKey.run(key)
   return true
@@ -148,7 +148,7 @@ function withdrawUnstarted(store: Store, { id, generation }: WithdrawFence): boo
   const { changes } = store.statements.withdrawUnstarted.run(id, generation, row.state)
   if (changes !== 1) return false
   store.counter.moved(row.queue, row.state, null)
-  store.traffic.withdrawn(row.queue, store.wall())
+  store.traffic.note.withdrawn(row.queue, store.wall())
   store.counter.left(row.queue, row)
   freed(store, row, false)
   return true

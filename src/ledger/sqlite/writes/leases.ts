@@ -84,10 +84,10 @@ export function failRow(
 /** Ends the attempt of an active row as failed. */
 function failed(store: Store, before: JobRow, change: FailureChange): { job: JobRow } & WithNews {
   const job = changed(runFailure(store, before, change))
-  if (!change.isCounted) store.traffic.failed(job.queue, change.now)
+  if (!change.isCounted) store.traffic.note.failed(job.queue, change.now)
   if (change.to === 'discarded') return { job, news: ended(store, job, ACTIVE) }
   store.counter.moved(job.queue, 'active', change.to)
-  store.traffic.retried(job.queue, change.now)
+  store.traffic.note.retried(job.queue, change.now)
   if (isWaitingWithNative(job)) {
     store.counter.moved(job.queue, null, 'with_native')
   }

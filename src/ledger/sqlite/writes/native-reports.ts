@@ -274,7 +274,7 @@ function fail(
   const { id, generation, attempt, queue } = row
   const { error, errors, isCounted } = recordEnd(row, said.failure, now)
   const fence: Fenced = [id, generation, attempt, error, errors]
-  if (!isCounted) store.traffic.failed(queue, now)
+  if (!isCounted) store.traffic.note.failed(queue, now)
   if (plan.to === 'retryable') {
     const { dueAt, delayMs, retryQueueMs } = plan
     // If this retry queue is lost one day, it must be known, or the job message that the worker put there is
@@ -286,7 +286,7 @@ function fail(
     const job = changed(statements.failToRetry.get(...fence, null, ...queued, line))
     store.counter.moved(queue, 'active', 'retryable')
     freed(store, job, true)
-    store.traffic.retried(queue, now)
+    store.traffic.note.retried(queue, now)
     return { job, isCounted }
   }
   const job = changed(runDiscard(store, fence, now, { ...plan, cause }))

@@ -1,7 +1,7 @@
 /** PUSH and PUSH batch, in one write. */
 import { isErased, type NewJob } from '../../../job/job.ts'
 import type { Admitted, EnqueueTerms, Inserted, InsertedAll } from '../../enqueued.ts'
-import type { KeyedRequest } from '../../idempotency.ts'
+import { answerOf } from '../../writes/remembered.ts'
 import { TakenBack } from '../../writes/taken-back.ts'
 import { admitAll, forgetJobMessages, isAdmitted } from '../../writes/unique.ts'
 import type { Access } from '../commit/access.ts'
@@ -66,7 +66,7 @@ function noteBeside(
   { request, retryOf }: EnqueueTerms,
   now: number,
 ): void {
-  if (request) remember(store, request, [job], [admitted], now)
+  if (request) rememberKey(store.statements, request, answerOf([job], [admitted]), now)
   if (retryOf !== undefined && admitted.outcome === 'inserted') linkRetry(store, retryOf, job.id)
 }
 
@@ -101,21 +101,7 @@ export function insertMany(
     forgetJobMessages(jobs, stored, ({ id, generation }) =>
       store.statements.messageReturned.run(id, generation, null),
     )
-    if (request) remember(store, request, jobs, stored, now)
+    if (request) rememberKey(store.statements, request, answerOf(jobs, stored), now)
     return { outcome: 'inserted', stored }
   })
-}
-
-function remember(
-  store: Store,
-  request: KeyedRequest,
-  jobs: readonly NewJob[],
-  stored: readonly Admitted[],
-  now: number,
-): void {
-  const ids = stored.map((one, i) =>
-    one.outcome === 'existing' ? one.job.id : (jobs[i]?.id ?? ''),
-  )
-  const existing = stored.flatMap((one, i) => (one.outcome === 'existing' ? [i] : []))
-  rememberKey(store.statements, request, { ids, existing }, now)
 }

@@ -1,6 +1,12 @@
 /** Writes about queues: pauses, and since when they have been idle. */
 import type { KnownIdle, KnownPauses } from '../../known.ts'
 import type { IdleQueues, QueuePauses } from '../../queues.ts'
+import {
+  type IdleChange,
+  isEmptyQueue,
+  isIdleQueue,
+  lookAtQueues,
+} from '../../writes/idle-queues.ts'
 import type { Access } from '../commit/access.ts'
 import { type Flag, onlyRow } from '../sql/driver.ts'
 import type { SqliteLostQueues } from '../state/lost-queues.ts'
@@ -10,42 +16,40 @@ import type { Store } from '../state/store.ts'
 export class SqliteIdleQueues implements IdleQueues, KnownIdle {
   readonly #store: Store
   readonly #access: Access
-  readonly #lost: SqliteLostQueues
+  readonly #seen: Parameters<typeof isIdleQueue>[0]
   /** Since when each idle queue has been idle, as committed. */
   readonly #since: Map<string, number>
 
   constructor(store: Store, access: Access, lost: SqliteLostQueues) {
     this.#store = store
     this.#access = access
-    this.#lost = lost
+    const { counter, pauses, queueSettings, stale } = store
+    this.#seen = {
+      counts: (queue) => counter.of(queue),
+      deadLetterCount: (queue) => counter.deadLetters(queue ?? null),
+      pauses: { since: (queue) => pauses.since(queue), owed: () => pauses.owed },
+      staleCopies: () => stale.all(),
+      ...{ queueSettings, lost },
+    }
     const rows = store.statements.idleQueues.all()
     this.#since = new Map(rows.map(({ name, since }) => [name, since]))
   }
 
   async look(now: number, idleMs: number, isUsed: (queue: string) => boolean): Promise<string[]> {
     await this.#forgetCounts()
-    const changes: { queue: string; since: number | null }[] = []
-    const due: string[] = []
-    for (const { name: queue } of this.#store.queues.all()) {
-      const since = isUsed(queue) ? null : this.#idleSince(queue, now)
-      if (since !== (this.#since.get(queue) ?? null)) changes.push({ queue, since })
-      if (since !== null && now - since >= idleMs) due.push(queue)
-    }
+    const lastAt = (queue: string) => this.#store.traffic.lastAt(queue)
+    const noticed = { seen: this.#seen, since: this.#since, isUsed, lastAt }
+    const { changes, due } = lookAtQueues(this.#store.queues.all(), noticed, { now, idleMs })
     await this.#note(changes)
     return due
   }
 
   isIdle(queue: string): boolean {
-    const { pauses, queueSettings, stale } = this.#store
-    if (!this.isEmpty(queue) || queueSettings.of(queue) !== null) return false
-    if (pauses.since(queue) !== null || pauses.owed.has(queue)) return false
-    return !stale.all().has(queue) && !this.#lost.has(queue)
+    return isIdleQueue(this.#seen, queue)
   }
 
   isEmpty(queue: string): boolean {
-    const { counter } = this.#store
-    const { completed: _, cancelled: __, discarded: ___, ...live } = counter.of(queue)
-    return Object.values(live).every((count) => count === 0) && counter.deadLetters(queue) === 0
+    return isEmptyQueue(this.#seen, queue)
   }
 
   forget(queue: string): Promise<boolean> {
@@ -78,14 +82,7 @@ export class SqliteIdleQueues implements IdleQueues, KnownIdle {
     return true
   }
 
-  /** Null: the queue is in use. A clock that was set back makes no queue idle for longer. */
-  #idleSince(queue: string, now: number): number | null {
-    if (!this.isIdle(queue)) return null
-    const noted = Math.min(this.#since.get(queue) ?? now, now)
-    return Math.min(Math.max(noted, this.#store.traffic.lastAt(queue)), now)
-  }
-
-  async #note(changes: readonly { queue: string; since: number | null }[]): Promise<void> {
+  async #note(changes: readonly IdleChange[]): Promise<void> {
     if (changes.length === 0) return
     const { noteIdle } = this.#store.statements
     await this.#access.writeMany(changes.length, () => {

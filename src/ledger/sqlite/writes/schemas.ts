@@ -3,12 +3,13 @@ import type { KeyedRequest } from '../../idempotency.ts'
 import type { KnownSchemas } from '../../known.ts'
 import type { SchemaReads } from '../../reads.ts'
 import type { SchemaInserted, SchemaLedger, SchemaRecord, SchemaSummary } from '../../schemas.ts'
+import { unlessRemembered } from '../../writes/remembered.ts'
 import type { Access } from '../commit/access.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { SchemaStatements } from '../sql/schemas.ts'
 import type { Statements } from '../sql/statements.ts'
 import type { SchemaRegistrations } from '../state/schemas.ts'
-import { unlessRemembered } from './idempotency.ts'
+import { keysOf } from './idempotency.ts'
 
 export class SqliteSchemas implements SchemaLedger, SchemaReads, KnownSchemas {
   readonly #access: Access
@@ -29,7 +30,7 @@ export class SqliteSchemas implements SchemaLedger, SchemaReads, KnownSchemas {
       outcome === 'inserted' ? { ids: [uri], existing: [] } : null
     return this.#access.writeMany(1, () =>
       unlessRemembered(
-        this.#keys,
+        keysOf(this.#keys),
         { request, now: createdAt },
         () => this.#insert(schema, max),
         answerOf,

@@ -15,12 +15,13 @@ import type {
   WorkflowLedger,
   WorkflowQuery,
 } from '../../workflows.ts'
+import { unlessRemembered } from '../../writes/remembered.ts'
 import type { Access } from '../commit/access.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { StepRow, WorkflowStatements } from '../sql/workflow.ts'
 import type { Store } from '../state/store.ts'
 import { cancelJob } from './cancel.ts'
-import { unlessRemembered } from './idempotency.ts'
+import { keysOf } from './idempotency.ts'
 import { createWorkflow } from './workflow-run.ts'
 
 /** Workflows in the file of the ledger. */
@@ -46,7 +47,7 @@ export class SqliteWorkflows implements WorkflowLedger, WorkflowReads, KnownWork
     const answerOf = ({ outcome }: WorkflowCreated) =>
       outcome === 'created' ? { ids: [id], existing: [] } : null
     return this.#access.writeMany(nodes.length, () =>
-      unlessRemembered(statements, { request, now }, store, answerOf),
+      unlessRemembered(keysOf(statements), { request, now }, store, answerOf),
     )
   }
 
