@@ -34,8 +34,7 @@ const TIMEOUTS = { connectMs: 5_000, answerMs: 30_000 }
 /** One gateway writes, through one connection. */
 const SLOT = 1
 /** Side tables: where one is empty, nobody looks for its rows. */
-const SIDES = [
-  IDEMPOTENCY_KEYS, CHECKPOINTS, PROGRESS, RESULT_ENDS, OPERATIONS, ENTRIES, TEMPLATES]
+const SIDES = [IDEMPOTENCY_KEYS, CHECKPOINTS, PROGRESS, RESULT_ENDS, OPERATIONS, ENTRIES, TEMPLATES]
 /** How many nonces each start of a gateway has. */
 const NONCES = 2 ** 32
 

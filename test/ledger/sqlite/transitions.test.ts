@@ -198,7 +198,10 @@ describe('the transitions of job/ and the SQL of SQLite', () => {
     if (found === null) throw new Error(`no row ${id}`)
     const { carry: _, envelope: __, ...row } = found
     const kept = harness.db
-      .prepare<[string], Pick<KeptRow, 'endedAt' | 'extendedMs' | 'history' | 'uniqueKey' | 'cronEntry'>>(
+      .prepare<
+        [string],
+        Pick<KeptRow, 'endedAt' | 'extendedMs' | 'history' | 'uniqueKey' | 'cronEntry'>
+      >(
         `SELECT ended_at AS endedAt, extended_ms AS extendedMs, history, unique_key AS uniqueKey,
            cron_entry AS cronEntry
          FROM jobs WHERE id = ?`,

@@ -56,11 +56,19 @@ export class PostgresIdleQueues implements IdleQueues, KnownIdle {
   }
 
   forget(queue: string): Promise<boolean> {
-    return this.#groups.write({ wants: {}, run: (draft) => forget(draft, queue, false), isAlone: true })
+    return this.#groups.write({
+      wants: {},
+      run: (draft) => forget(draft, queue, false),
+      isAlone: true,
+    })
   }
 
   delete(queue: string): Promise<boolean> {
-    return this.#groups.write({ wants: {}, run: (draft) => forget(draft, queue, true), isAlone: true })
+    return this.#groups.write({
+      wants: {},
+      run: (draft) => forget(draft, queue, true),
+      isAlone: true,
+    })
   }
 }
 
