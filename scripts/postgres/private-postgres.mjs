@@ -55,6 +55,11 @@ export class PrivatePostgres {
     return this.#server?.pid
   }
 
+  /** Settles when the server that runs now has ended, for whatever reason. */
+  get exited() {
+    return this.#server?.exited ?? Promise.resolve()
+  }
+
   get data() {
     return join(this.#options.dir, 'data')
   }
@@ -183,7 +188,10 @@ function letThrough(folder) {
   const { mode } = statSync(folder)
   if (!(mode & 0o001)) {
     if (!OURS.test(basename(folder)))
-      throw new Refusal(`The user postgres may not enter ${folder}.`)
+      throw new Refusal(
+        `PostgreSQL does not run as root, and its user postgres may not enter ${folder}. ` +
+          `Let it through (chmod o+x ${folder}), or run this as another user than root.`,
+      )
     chmodSync(folder, (mode & 0o777) | 0o011)
   }
   if (dirname(folder) !== folder) letThrough(dirname(folder))

@@ -3,6 +3,7 @@ import { findBroker } from '../broker/find-broker.mjs'
 import { build, isBuildStale } from '../build.mjs'
 import { ensureDependencies } from '../dependencies.mjs'
 import { inRoot } from '../paths.mjs'
+import { findLedger } from '../postgres/find-ledger.mjs'
 import { summary } from '../test/summary.mjs'
 import { messageOf } from './errors.mjs'
 import { chooseAddress, startGateway, stillFree, untilHealthy } from './gateway-process.mjs'
@@ -13,6 +14,7 @@ import { Refusal, say, waitingFor } from './progress.mjs'
 
 /**
  * @typedef {import('../broker/find-broker.mjs').Broker} Broker
+ * @typedef {import('../postgres/find-ledger.mjs').Ledger} Ledger
  * @typedef {import('./gateway-process.mjs').Address} Address
  */
 
@@ -37,12 +39,25 @@ export async function start() {
 async function startLocked(signal, hurry) {
   const chosen = await chooseAddress()
   await prepare(signal)
+  const ledger = await findLedger(signal)
+  try {
+    return await startOn(ledger, { chosen, signal, hurry })
+  } finally {
+    await ledger?.stop()
+  }
+}
+
+/**
+ * @param {Ledger | undefined} ledger
+ * @param {{ chosen: Address, signal: AbortSignal, hurry: AbortSignal }} run
+ */
+async function startOn(ledger, { chosen, signal, hurry }) {
   const broker = await findBroker(signal)
   try {
     signal.throwIfAborted()
     // Minutes may have passed, and another gateway may have taken the port.
     const address = await stillFree(chosen)
-    return await runGateway({ address, broker, signal, hurry })
+    return await runGateway({ address, broker, ledger, signal, hurry })
   } finally {
     await broker.stop()
   }
@@ -78,23 +93,30 @@ async function prepare(signal) {
   signal.throwIfAborted()
 }
 
-/** @param {{ address: Address, broker: Broker, signal: AbortSignal, hurry: AbortSignal }} run */
-async function runGateway({ address, broker, signal, hurry }) {
+/**
+ * @param {{ address: Address, broker: Broker, ledger: Ledger | undefined, signal: AbortSignal,
+ *   hurry: AbortSignal }} run
+ */
+async function runGateway({ address, broker, ledger, signal, hurry }) {
   // The URL already contains what was in the file. Setting both would be an error.
   const amqp = { OJS_AMQP_URL: broker.url, OJS_AMQP_URL_FILE: '' }
-  const gateway = startGateway({ ...amqp, OJS_PORT: String(address.port) })
+  const store = ledger && { OJS_LEDGER: ledger.url }
+  const gateway = startGateway({ ...amqp, ...store, OJS_PORT: String(address.port) })
   const ended = new AbortController()
   const ending = gateway.exited.finally(() => ended.abort())
   signal.addEventListener('abort', () => void gateway.stop(signal.reason.signalName, hurry))
-  const brokerLost = keepRunning(broker, ended.signal).catch((error) => {
-    // The gateway has ended, so RabbitMQ is not needed any more.
-    if (ended.signal.aborted) return
-    say(`RabbitMQ could not be started again: ${messageOf(error)}`)
-    void gateway.stop('SIGTERM', hurry)
-  })
-  void announce({ address, broker, until: ended.signal })
+  /** @type {(name: string, server: Broker | Ledger | undefined) => Promise<void>} */
+  const keep = (name, server) =>
+    keepRunning(name, server ?? {}, ended.signal).catch((error) => {
+      // The gateway has ended, so its servers are not needed any more.
+      if (ended.signal.aborted) return
+      say(`${name} could not be started again: ${messageOf(error)}`)
+      void gateway.stop('SIGTERM', hurry)
+    })
+  const kept = Promise.all([keep('RabbitMQ', broker), keep('PostgreSQL', ledger)])
+  void announce({ address, broker, ledger, until: ended.signal })
   const code = await waitForEnd(ending, signal)
-  await brokerLost
+  await kept
   if (!signal.aborted) say(`The gateway ended by itself (exit code ${code}).`)
   return signal.aborted ? code : code || 1
 }
@@ -109,25 +131,25 @@ async function waitForEnd(ending, signal) {
   return signal.aborted ? waitingFor('the gateway to stop', () => ending) : ending
 }
 
-/** @param {{ address: Address, broker: Broker, until: AbortSignal }} run */
-async function announce({ address, broker, until }) {
+/** @param {{ address: Address, broker: Broker, ledger: Ledger | undefined, until: AbortSignal }} run */
+async function announce({ address, broker, ledger, until }) {
   await waitingFor('the gateway to be ready', () => untilHealthy(address.url, until))
-  if (!until.aborted) say(summary(address.url, broker))
+  if (!until.aborted) say(summary(address.url, broker, ledger))
 }
 
 /**
- * Restarts a private node that crashes; it keeps its data, and the gateway reconnects by itself.
- * @param {Broker} broker
+ * Restarts a private server that crashes; it keeps its data, and the gateway reconnects by itself.
+ * @param {string} name
+ * @param {Pick<Broker, 'exited' | 'restart'>} server
  * @param {AbortSignal} until
  */
-async function keepRunning(broker, until) {
-  const { exited, restart } = broker
+async function keepRunning(name, { exited, restart }, until) {
   if (!exited || !restart) return
   const over = new Promise((resolve) => until.addEventListener('abort', resolve))
   while (!until.aborted) {
     await Promise.race([exited(), over])
     if (until.aborted) return
-    say('RabbitMQ ended unexpectedly; starting it again.')
-    await waitingFor('RabbitMQ to start', () => restart(until))
+    say(`${name} ended unexpectedly; starting it again.`)
+    await waitingFor(`${name} to start`, () => restart(until))
   }
 }

@@ -2,14 +2,15 @@
  * What a newcomer needs to know once everything runs.
  * @param {string} url
  * @param {{ url: string, origin: string }} broker
+ * @param {{ origin: string }} [ledger] a PostgreSQL that was started for it
  * @param {NodeJS.ProcessEnv} env
  */
-export function summary(url, broker, env = process.env) {
+export function summary(url, broker, ledger, env = process.env) {
   return `
 ojs-rabbitmq is ready. Ctrl-C stops it.
   HTTP   ${url}/ojs/v1
   AMQP   ${withoutPassword(broker.url)}
-         RabbitMQ: ${broker.origin}
+         RabbitMQ: ${broker.origin}${ledger ? `\n         PostgreSQL: ${ledger.origin}` : ''}
   Try    ${curlLine(url, env)}
 `
 }

@@ -23,6 +23,6 @@ test('the summary names both addresses and a curl line without a key', () => {
 
 test('the summary has a curl line with a key when keys are set', () => {
   const broker = { url: 'amqp://h', origin: 'yours' }
-  const text = summary('http://127.0.0.1:1', broker, { OJS_API_KEYS: 'a:admin:00' })
+  const text = summary('http://127.0.0.1:1', broker, undefined, { OJS_API_KEYS: 'a:admin:00' })
   expect(text).toContain('-H "Authorization: Bearer $OJS_API_KEY"')
 })
