@@ -11,6 +11,8 @@ export const testVariables = {
   managementPort: 'OJS_TEST_MANAGEMENT_PORT',
   /** URL of the PostgreSQL that all test files share. */
   postgresUrl: 'OJS_TEST_POSTGRES_URL',
+  /** `postgres`: the gateways have their ledgers there. */
+  ledger: 'OJS_TEST_LEDGER',
   /** The image of RabbitMQ, if the shared servers are containers. */
   image: 'OJS_TEST_IMAGE',
   /** The Python that has Debian's pika. */

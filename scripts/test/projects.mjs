@@ -23,8 +23,9 @@ export const PROJECTS = Object.keys(needs)
 /**
  * Returns what a run needs, according to vitest's arguments; no `--project` means all projects.
  * @param {readonly string[]} vitestArgs
+ * @param {boolean} isOnPostgres whether the ledgers of gateways are there
  */
-export function needsOf(vitestArgs) {
+export function needsOf(vitestArgs, isOnPostgres = false) {
   const selected = selectedProjects(vitestArgs)
   const known = selected.every((name) => name in needs)
   const names = selected.length > 0 && known ? selected : PROJECTS
@@ -33,7 +34,9 @@ export function needsOf(vitestArgs) {
     rabbitmq: wanted.some(({ rabbitmq }) => rabbitmq),
     chromium: wanted.some(({ chromium }) => chromium === true),
     go: wanted.some(({ go }) => go === true),
-    postgres: wanted.some(({ postgres }) => postgres === true),
+    postgres: wanted.some(
+      ({ postgres, rabbitmq }) => postgres === true || (isOnPostgres && rabbitmq),
+    ),
     sharedNode: wanted.some(({ sharedNode }) => sharedNode),
   }
 }

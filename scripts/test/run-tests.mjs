@@ -54,8 +54,24 @@ const FOLDER_BYTES = 2 * 1024 ** 3
  * @param {string[]} vitestArgs
  */
 export async function runTests(vitestArgs) {
-  const args = vitestArgs.filter((arg) => arg !== CONTAINERS)
-  return args.length < vitestArgs.length ? runOnImages(args) : runOnThisMachine(args)
+  const { args: given, ledger } = withoutLedger(vitestArgs)
+  // For the tests, by their environment, as the URLs of the servers.
+  if (ledger !== undefined) process.env[testVariables.ledger] = ledger
+  const args = given.filter((arg) => arg !== CONTAINERS)
+  return args.length < given.length ? runOnImages(args) : runOnThisMachine(args)
+}
+
+/**
+ * `--ledger postgres`: the gateways of the tests have their ledgers there.
+ * @param {string[]} args
+ */
+function withoutLedger(args) {
+  const at = args.indexOf('--ledger')
+  if (at < 0) return { args, ledger: undefined }
+  const ledger = args[at + 1]
+  if (ledger !== 'postgres' && ledger !== 'sqlite')
+    throw new Refusal('--ledger takes postgres or sqlite.')
+  return { args: args.toSpliced(at, 2), ledger }
 }
 
 /** @param {string[]} vitestArgs */
@@ -67,7 +83,7 @@ async function runOnThisMachine(vitestArgs) {
   /** @type {PrivatePostgres | undefined} */
   let postgres
   try {
-    const needs = needsOf(vitestArgs)
+    const needs = needsOf(vitestArgs, process.env[testVariables.ledger] === 'postgres')
     const sbin = await setUp(needs, interrupted)
     broker = needs.sharedNode && sbin ? sharedNode(sbin, join(dir, 'rabbitmq')) : undefined
     postgres = needs.postgres ? sharedPostgres(join(dir, 'ojs-postgres')) : undefined

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect } from 'amqplib'
-import { openDatabase } from '../../src/ledger/sqlite/sql/driver.ts'
 import { queueMessages } from '../support/broker/queue-messages.ts'
 import type { Direction, TcpProxy } from '../support/broker/tcp-proxy.ts'
 import {
@@ -146,7 +145,7 @@ export async function conclude(run: Run): Promise<Verdict> {
   await load.stop()
   // A graceful stop gives back every delivery that no lease needs: the queue then holds all job messages.
   await gateway.stop()
-  const { rows, kept, retryQueues } = await readLedger(gateway.ledgerPath)
+  const { rows, kept, retryQueues } = await readLedger(gateway)
   const verdict = check({
     journal: load.journal,
     rows,
@@ -255,24 +254,25 @@ export interface LedgerContent {
   retryQueues: number[]
 }
 
-export async function readLedger(path: string): Promise<LedgerContent> {
-  const ledger = await openDatabase(path)
-  const rows = ledger.prepare(
-    `SELECT id, state, attempt, max_attempts AS maxAttempts, result, outbox, due_at AS dueAt,
-      lease_expires_at AS leaseExpiresAt FROM jobs`,
+export async function readLedger({ ledger }: Gateway): Promise<LedgerContent> {
+  // PostgreSQL makes lower case of a name without quotes.
+  const columns = `id, state, attempt, max_attempts AS "maxAttempts", result, outbox,
+    due_at AS "dueAt", lease_expires_at AS "leaseExpiresAt"`
+  const rows: LedgerRow[] = await ledger.rows(
+    `SELECT ${columns} FROM jobs`,
+    `SELECT ${columns} FROM jobs JOIN job_bodies USING (id)`,
   )
-  const counts = ledger.prepare(
+  const counts: { state: string; count: number }[] = await ledger.rows(
     `SELECT state, sum(count) AS count FROM state_counts WHERE state <> 'dead_letter'
       GROUP BY state HAVING sum(count) <> 0`,
   )
-  const retryQueues = ledger.prepare('SELECT delay_ms AS delayMs FROM rungs')
-  const content = {
-    rows: rows.all() as LedgerRow[],
-    kept: Object.fromEntries(
-      counts.all().map((row) => Object.values(row as { state: string; count: number })),
-    ),
-    retryQueues: retryQueues.all().map((row) => Number((row as { delayMs: number }).delayMs)),
+  const retryQueues: { delay: number }[] = await ledger.rows(
+    'SELECT delay_ms AS delay FROM rungs',
+    'SELECT delay_ms AS delay FROM retry_queues',
+  )
+  return {
+    rows,
+    kept: Object.fromEntries(counts.map(({ state, count }) => [state, Number(count)])),
+    retryQueues: retryQueues.map(({ delay }) => Number(delay)),
   }
-  ledger.close()
-  return content
 }

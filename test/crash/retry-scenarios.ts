@@ -69,7 +69,7 @@ async function killInRetry(
   await gateway.kill9()
   strikes.note()
   proxy.cut()
-  const { rows } = await readLedger(gateway.ledgerPath)
+  const { rows } = await readLedger(gateway)
   const owed = rows.filter((row) => row.outbox !== null && row.attempt > 0)
   expect(owed.length).toBeGreaterThanOrEqual(10)
   await gateway.restart()

@@ -41,7 +41,7 @@ export async function gatewayKilledBeforeConfirm(
     })
     await gateway.kill9()
     proxy.cut()
-    const { rows } = await readLedger(gateway.ledgerPath)
+    const { rows } = await readLedger(gateway)
     expect(rows.filter((row) => row.outbox !== null)).toHaveLength(64)
     strikes.note()
     await gateway.restart()

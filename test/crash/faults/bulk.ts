@@ -1,5 +1,4 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { openDatabase } from '../../../src/ledger/sqlite/sql/driver.ts'
 import type { PrivateNode } from '../../support/broker/rabbit.ts'
 import { jobsOf } from '../../support/gateway/client.ts'
 import { Gateway } from '../../support/gateway/gateway.ts'
@@ -118,9 +117,6 @@ async function worked({ client }: Gateway, queue: string): Promise<string[]> {
   return runs
 }
 
-async function rowsOf({ ledgerPath }: Gateway, queue: string): Promise<Row[]> {
-  const ledger = await openDatabase(ledgerPath)
-  const rows = ledger.prepare('SELECT state, generation FROM jobs WHERE queue = ?').all(queue)
-  ledger.close()
-  return rows as Row[]
+function rowsOf({ ledger }: Gateway, queue: string): Promise<Row[]> {
+  return ledger.rows(`SELECT state, generation FROM jobs WHERE queue = '${queue}'`)
 }

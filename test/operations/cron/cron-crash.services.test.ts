@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { openDatabase } from '../../../src/ledger/sqlite/sql/driver.ts'
 import { restartDoomed, untilDead } from '../../crash/failpoints.ts'
 import { Random, SEED } from '../../crash/random.ts'
 import { vhostForAll } from '../../support/broker/rabbit.ts'
 import { jobsOf } from '../../support/gateway/client.ts'
 import { Gateway } from '../../support/gateway/gateway.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
+import { isOnPostgres } from '../../support/gateway/test-ledger.ts'
 
 /**
  * Runs cron jobs while the gateway is killed: each tick makes exactly one job, and no job is lost.
@@ -17,7 +17,9 @@ const PATIENCE_MS = 60_000
 /** Longer than the second between two ticks. */
 const HOLD_MS = 1_200
 
-const CRON = 'ledger/sqlite/writes/cron.js:SqliteCron'
+const CRON = isOnPostgres
+  ? 'ledger/postgres/cron.js:PostgresCron'
+  : 'ledger/sqlite/writes/cron.js:SqliteCron'
 const BROKER = 'broker/rabbit-broker.js:RabbitBroker'
 /** Where a gateway is killed: around each commit of a tick, and each publish. */
 const FAILPOINTS = [
@@ -80,41 +82,34 @@ interface Ticks {
 }
 
 /** Reads jobs and cron jobs from the ledger of a stopped gateway. */
-async function ticksIn(path: string): Promise<Ticks> {
-  const db = await openDatabase(path)
-  try {
-    const jobs = db.prepare('SELECT id, envelope FROM jobs').all() as {
-      id: string
-      envelope: string
-    }[]
-    const byEntry = new Map<string, number[]>()
-    for (const { envelope } of jobs) {
-      const { meta } = JSON.parse(envelope) as {
-        meta: { cron_name: string; cron_triggered_at: string }
-      }
-      const ticks = byEntry.get(meta.cron_name) ?? []
-      byEntry.set(meta.cron_name, [...ticks, Date.parse(meta.cron_triggered_at)])
+async function ticksIn({ ledger }: Gateway): Promise<Ticks> {
+  const jobs: { id: string; envelope: string }[] = await ledger.rows(
+    'SELECT id, envelope FROM jobs',
+    'SELECT id, envelope FROM job_bodies',
+  )
+  const byEntry = new Map<string, number[]>()
+  for (const { envelope } of jobs) {
+    const { meta } = JSON.parse(envelope) as {
+      meta: { cron_name: string; cron_triggered_at: string }
     }
-    const entries = db.prepare('SELECT name, run_count, last_run_at FROM cron_jobs').all() as {
-      name: string
-      run_count: number
-      last_run_at: number
-    }[]
-    return {
-      ids: jobs.map(({ id }) => id),
-      byEntry: new Map([...byEntry].map(([name, ticks]) => [name, ticks.sort((a, b) => a - b)])),
-      runCounts: new Map(entries.map((entry) => [entry.name, entry.run_count])),
-      lastRuns: new Map(entries.map((entry) => [entry.name, entry.last_run_at])),
-    }
-  } finally {
-    db.close()
+    const ticks = byEntry.get(meta.cron_name) ?? []
+    byEntry.set(meta.cron_name, [...ticks, Date.parse(meta.cron_triggered_at)])
+  }
+  const entries: { name: string; run_count: number; last_run_at: number }[] = await ledger.rows(
+    'SELECT name, run_count, last_run_at FROM cron_jobs',
+  )
+  return {
+    ids: jobs.map(({ id }) => id),
+    byEntry: new Map([...byEntry].map(([name, ticks]) => [name, ticks.sort((a, b) => a - b)])),
+    runCounts: new Map(entries.map((entry) => [entry.name, entry.run_count])),
+    lastRuns: new Map(entries.map((entry) => [entry.name, entry.last_run_at])),
   }
 }
 
 /** Expects one job for each tick, matching run counts, and that every job ends. */
 async function judge(gateway: Gateway): Promise<void> {
   await gateway.stop()
-  const { ids, byEntry, runCounts, lastRuns } = await ticksIn(gateway.ledgerPath)
+  const { ids, byEntry, runCounts, lastRuns } = await ticksIn(gateway)
   for (const { name } of ENTRIES) {
     const ticks = byEntry.get(name) ?? []
     expect(ticks.length, name).toBeGreaterThan(1)

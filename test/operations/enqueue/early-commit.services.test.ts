@@ -1,12 +1,14 @@
 import { afterEach, expect, it, vi } from 'vitest'
 import { writePromptly } from '../../../src/broker/amqplib/batched-writes.ts'
+import { PostgresLedger } from '../../../src/ledger/postgres/ledger.ts'
 import { SqliteLedger } from '../../../src/ledger/sqlite/ledger.ts'
+import { isOnPostgres } from '../../support/gateway/test-ledger.ts'
 import { freshQueue, gatewayForAll } from '../harness.ts'
 
 vi.mock('../../../src/broker/amqplib/batched-writes.ts', { spy: true })
 
 const { gateway } = gatewayForAll()
-const insert = vi.spyOn(SqliteLedger.prototype, 'insert')
+const insert = vi.spyOn((isOnPostgres ? PostgresLedger : SqliteLedger).prototype, 'insert')
 
 afterEach(() => void insert.mockClear())
 

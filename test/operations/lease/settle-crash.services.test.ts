@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest'
-import { openDatabase } from '../../../src/ledger/sqlite/sql/driver.ts'
 import { restartDoomed, untilDead } from '../../crash/failpoints.ts'
 import { inOrder } from '../../support/broker/order.ts'
 import { queueMessages } from '../../support/broker/queue-messages.ts'
@@ -58,10 +57,8 @@ interface Item {
 const itemsOf = ({ body }: Awaited<ReturnType<typeof settle>>) => body['items'] as Item[]
 
 /** The states in the ledger of a dead gateway. */
-async function statesIn(path: string, jobs: readonly Job[]): Promise<string[]> {
-  const db = await openDatabase(path)
-  const rows = db.prepare('SELECT id, state FROM jobs').all() as { id: string; state: string }[]
-  db.close()
+async function statesIn({ ledger }: Gateway, jobs: readonly Job[]): Promise<string[]> {
+  const rows: { id: string; state: string }[] = await ledger.rows('SELECT id, state FROM jobs')
   const states = new Map(rows.map(({ id, state }) => [id, state]))
   return jobs.map(({ id }) => states.get(id) ?? 'lost')
 }
@@ -86,7 +83,7 @@ test.each([
       await untilDead(gateway, failpoint, PATIENCE_MS)
 
       const ended = jobs.map((_, i) => (isNack(i) ? 'discarded' : 'completed'))
-      const found = await statesIn(gateway.ledgerPath, jobs)
+      const found = await statesIn(gateway, jobs)
       const stated = (i: number) => (found[i] === 'active' ? 200 : 409)
       // A group commit ends after 50 ms, which a busy machine may need for 30 jobs.
       if (isCommitted) expect(found[0]).toBe('completed')
@@ -114,7 +111,7 @@ test.each([
         expect(jobsOf(await gateway.client.fetch(asked))).toEqual([])
       }
       await gateway.stop()
-      expect(await statesIn(gateway.ledgerPath, jobs)).toEqual(ended)
+      expect(await statesIn(gateway, jobs)).toEqual(ended)
       expect(await messages()).toEqual([])
       const dead = jobs.flatMap(({ id }, i) => (isNack(i) ? [id] : []))
       expect(await messages(`dlx.${queue}`)).toEqual(inOrder(dead))

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { openDatabase } from '../../../src/ledger/sqlite/sql/driver.ts'
 import { restartDoomed, untilDead } from '../../crash/failpoints.ts'
 import { Random, SEED } from '../../crash/random.ts'
 import { inOrder } from '../../support/broker/order.ts'
@@ -89,10 +88,11 @@ async function states({ client }: Gateway): Promise<Map<string, string> | null> 
 }
 
 /** The steps of each workflow, once per job that was made for the step. */
-async function stepsIn(path: string): Promise<Map<string, string[]>> {
-  const db = await openDatabase(path)
-  const rows = db.prepare('SELECT envelope FROM jobs').all() as { envelope: string }[]
-  db.close()
+async function stepsIn({ ledger }: Gateway): Promise<Map<string, string[]>> {
+  const rows: { envelope: string }[] = await ledger.rows(
+    'SELECT envelope FROM jobs',
+    'SELECT envelope FROM job_bodies',
+  )
   const steps = new Map<string, string[]>()
   for (const { envelope } of rows) {
     const { workflow_id: id, workflow_step: step } = JSON.parse(envelope)
@@ -131,7 +131,7 @@ test(`gateway killed at commits while workflows run: each step has one job (OJS_
     expect(new Set(known.values())).toEqual(new Set(['completed']))
     expect(accepted.filter((id) => !known.has(id))).toEqual([])
     await gateway.stop()
-    const made = await stepsIn(gateway.ledgerPath)
+    const made = await stepsIn(gateway)
     expect(made.size).toBe(known.size)
     for (const steps of made.values()) expect(inOrder(steps)).toEqual(inOrder(ids))
     expect(worker.wrong).toEqual([])

@@ -11,10 +11,13 @@ import { forAll } from '../time/late.ts'
 import { OjsClient } from './client.ts'
 import { eventually } from './in-process.ts'
 import { type LogLine, LogTail } from './log-tail.ts'
+import { newLedger, type TestLedger } from './test-ledger.ts'
 
 const MAIN = fileURLToPath(new URL('../../../dist/main.js', import.meta.url))
 const START_TIMEOUT_MS = 30_000
 const STOP_TIMEOUT_MS = 30_000
+/** The second: as one that waits beside another on the same ledger. */
+const LISTENING = new Set(['gateway listening', 'standing by'])
 
 export interface GatewayOptions {
   amqpUrl: string
@@ -25,12 +28,14 @@ export interface GatewayOptions {
 /** A gateway process of the test's own, with a ledger in a temporary folder. */
 export class Gateway {
   readonly dir = mkdtempSync(join(tmpdir(), 'ojs-gateway-'))
+  /** Only if it is on SQLite. */
   readonly ledgerPath = join(this.dir, 'ojs.db')
   readonly client = new OjsClient(() => this.url)
   readonly #logPath = join(this.dir, 'gateway.log')
   readonly #options: GatewayOptions
   /** Kept over restarts: a port from the kernel could belong to another process by then. */
   readonly #port: number
+  #ledger: TestLedger | undefined
   #log: LogTail | undefined
   #child: ChildProcess | undefined
   #exited: Promise<number | null> = Promise.resolve(null)
@@ -43,12 +48,19 @@ export class Gateway {
 
   static async start(options: GatewayOptions): Promise<Gateway> {
     const gateway = new Gateway(options, await freePort())
+    gateway.#ledger = await newLedger(gateway.ledgerPath)
     await gateway.#start({})
     return gateway
   }
 
   get url(): string {
     return this.#url
+  }
+
+  /** To be read while the gateway does not run. */
+  get ledger(): TestLedger {
+    if (this.#ledger === undefined) throw new Error('the gateway has not been started')
+    return this.#ledger
   }
 
   get log(): LogTail {
@@ -85,6 +97,15 @@ export class Gateway {
     await this.#exited
   }
 
+  /** SIGSTOP: as if its machine stood still. */
+  freeze(): void {
+    this.#child?.kill('SIGSTOP')
+  }
+
+  thaw(): void {
+    this.#child?.kill('SIGCONT')
+  }
+
   /** Sends SIGTERM; returns the exit code, or null when the process had to be killed. */
   async stop(): Promise<number | null> {
     const child = this.#child
@@ -105,6 +126,7 @@ export class Gateway {
   async dispose(): Promise<void> {
     this.client.close()
     await this.kill9()
+    await this.#ledger?.remove()
     rmSync(this.dir, { recursive: true, force: true })
   }
 
@@ -119,7 +141,11 @@ export class Gateway {
     })
     closeSync(log)
     this.#watch(this.#child)
-    const { url } = await this.untilLogged('gateway listening', START_TIMEOUT_MS)
+    const { url } = await this.log.next(({ msg }) => LISTENING.has(String(msg)), {
+      what: 'the gateway to listen',
+      timeoutMs: START_TIMEOUT_MS,
+      ended: () => (this.isRunning ? undefined : 'it ended'),
+    })
     if (typeof url !== 'string') throw new Error('"gateway listening" has no url')
     this.#url = url
   }
@@ -140,7 +166,7 @@ export class Gateway {
   #variables(): Record<string, string> {
     return {
       OJS_PORT: String(this.#port),
-      OJS_LEDGER: `sqlite:${this.ledgerPath}`,
+      OJS_LEDGER: this.ledger.url,
       OJS_AMQP_URL: this.#options.amqpUrl,
       ...this.#options.env,
     }

@@ -6,6 +6,7 @@ import { type Gateway, startGateway } from '../../../src/gateway.ts'
 import { createLogger } from '../../../src/logger.ts'
 import { assertDescribed } from '../checker/answers.ts'
 import { assertEnvelopes } from '../checker/envelope.ts'
+import { newLedger, type TestLedger } from './test-ledger.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
 type Json = any
@@ -19,7 +20,10 @@ export interface Answer {
 /** A whole gateway in the test's own process, on a free port, with a ledger of its own. */
 export interface TestGateway {
   readonly url: string
+  /** Only if it is on SQLite. */
   readonly ledgerPath: string
+  /** To be read while it is stopped. */
+  readonly ledger: TestLedger
   request(method: string, path: string, body?: unknown, headers?: object): Promise<Answer>
   push(queue: string, over?: object): Promise<Answer>
   fetch(queues: string[], over?: object): Promise<Json[]>
@@ -41,11 +45,12 @@ export async function startTestGateway(
 ): Promise<TestGateway> {
   const dir = mkdtempSync(join(tmpdir(), 'ojs-gateway-'))
   const ledgerPath = join(dir, 'ojs.db')
+  const ledger = await newLedger(ledgerPath)
   const start = (more: Record<string, string>) => {
     const { config } = readConfig({
       OJS_PORT: '0',
       OJS_AMQP_URL: amqpUrl,
-      OJS_LEDGER: `sqlite:${ledgerPath}`,
+      OJS_LEDGER: ledger.url,
       OJS_LOG_LEVEL: process.env['OJS_TEST_LOG'] ?? 'silent',
       ...env,
       ...more,
@@ -76,6 +81,7 @@ export async function startTestGateway(
       return gateway.url
     },
     ledgerPath,
+    ledger,
     request,
     push: (queue, { options, ...over }: { options?: object } = {}) =>
       request('POST', '/ojs/v1/jobs', {
@@ -100,6 +106,7 @@ export async function startTestGateway(
     },
     destroy: async () => {
       await gateway.stop(AbortSignal.timeout(10_000))
+      await ledger.remove()
       rmSync(dir, { recursive: true, force: true })
     },
   }

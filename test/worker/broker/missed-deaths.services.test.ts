@@ -1,14 +1,19 @@
 import { expect, test, vi } from 'vitest'
+import { PostgresLedger } from '../../../src/ledger/postgres/ledger.ts'
 import { SqliteLedger } from '../../../src/ledger/sqlite/ledger.ts'
 import { topologyWith } from '../../broker/harness.ts'
 import { gatewayForAll, untilState } from '../../operations/harness.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
+import { isOnPostgres } from '../../support/gateway/test-ledger.ts'
 import { benchIn } from '../harness.ts'
 
 const { vhost, gateway } = gatewayForAll({ OJS_QUEUE_TYPE: 'quorum' }, { watchMs: 50 })
 const stage = benchIn(vhost)
 /** A spy, because a ledger cannot be read while a gateway uses it. */
-const recordIdentity = vi.spyOn(SqliteLedger.prototype, 'recordIdentity')
+const recordIdentity = vi.spyOn(
+  (isOnPostgres ? PostgresLedger : SqliteLedger).prototype,
+  'recordIdentity',
+)
 
 async function untilMarked(queue: string): Promise<void> {
   const at = () => recordIdentity.mock.calls.findIndex(([name]) => name === queue)

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { openDatabase } from '../../../src/ledger/sqlite/sql/driver.ts'
 import { NativeWorker } from '../../../src/worker/index.ts'
 import { connectAdmin } from '../../broker/harness.ts'
 import { createVhost } from '../../support/broker/rabbit.ts'
@@ -8,13 +7,12 @@ import { eventually, startTestGateway, type TestGateway } from '../../support/ga
 
 const QUEUE = 'email'
 
-async function isMarked(ledgerPath: string): Promise<boolean> {
-  const db = await openDatabase(ledgerPath)
-  try {
-    return db.prepare('SELECT 1 FROM queues WHERE marker IS NOT NULL').get() !== undefined
-  } finally {
-    db.close()
-  }
+async function isMarked({ ledger }: TestGateway): Promise<boolean> {
+  const rows = await ledger.rows(
+    'SELECT 1 FROM queues WHERE marker IS NOT NULL',
+    'SELECT 1 FROM queues WHERE identity IS NOT NULL',
+  )
+  return rows.length > 0
 }
 
 /**
@@ -23,7 +21,7 @@ async function isMarked(ledgerPath: string): Promise<boolean> {
 async function stopMarked(gateway: TestGateway): Promise<void> {
   await sleep(500)
   await gateway.stop()
-  while (!(await isMarked(gateway.ledgerPath))) {
+  while (!(await isMarked(gateway))) {
     await gateway.restart()
     await sleep(500)
     await gateway.stop()
