@@ -15,11 +15,6 @@ import type { SchemaRecord, SchemaSummary } from './schemas.ts'
 import type { JobSearch } from './search.ts'
 import type { WorkflowQuery } from './workflows.ts'
 
-/**
- * Reads of the truth. They see every row that was committed before the call, and may cost a round trip: a
- * hot path asks `Known`, or learns what it needs from the outcome of its write. Reject with 503 when the
- * ledger cannot be read.
- */
 /** How much room the ledger takes, in bytes. */
 interface LedgerSize {
   bytes: number
@@ -27,6 +22,11 @@ interface LedgerSize {
   freeBytes: number
 }
 
+/**
+ * Reads of the truth. They see every row that was committed before the call, and may cost a round trip: a
+ * hot path asks `Known`, or learns what it needs from the outcome of its write. Reject with 503 when the
+ * ledger cannot be read.
+ */
 export interface Reads {
   readonly cron: CronReads
   readonly audit: AuditReads

@@ -1,8 +1,10 @@
 /** The result of a job, at once or when the job ends. */
 import { notFound, OjsError } from '../errors.ts'
 import { isTerminal, type JobRow } from '../job/job.ts'
-import type { Deps } from './deps.ts'
+import { parseResults } from '../schemas/requests/results.ts'
+import type { Deps, RequestContext } from './deps.ts'
 import { visibleJob } from './info.ts'
+import { isJobInScope } from './scope.ts'
 
 export const MAX_RESULT_WAIT_MS = 60_000
 
@@ -32,6 +34,42 @@ async function jobOf(deps: Pick<Deps, 'ledger'>, id: string): Promise<JobRow> {
   const job = await visibleJob(deps, id)
   if (job === null) throw notFound('job', id)
   return job
+}
+
+/** The most text that an answer holds, in UTF-16 units: it is in memory as a whole. */
+const MAX_RESULTS_LENGTH = 32 * 1024 ** 2
+
+/**
+ * RESULTS (OJS results): of each id its job, in the order of the request; null where there is none, or its result is
+ * not kept. Throws 400, and 413 when the results are too large for one answer.
+ */
+export async function results(
+  deps: Pick<Deps, 'ledger' | 'clock'>,
+  body: unknown,
+  context: Pick<RequestContext, 'queues'>,
+): Promise<Map<string, JobRow | null>> {
+  const found = new Map<string, JobRow | null>()
+  let length = 0
+  // One after the other: each may be a megabyte.
+  for (const id of new Set(parseResults(body).ids)) {
+    const job = (await isJobInScope(deps, context, id)) ? await visibleJob(deps, id) : null
+    const kept = job !== null && !isPruned(job, deps.clock.now()) ? job : null
+    length += kept?.result?.length ?? 0
+    if (length > MAX_RESULTS_LENGTH) throw tooLarge()
+    found.set(id, kept)
+  }
+  return found
+}
+
+function tooLarge(): OjsError {
+  return new OjsError(
+    'invalid_request',
+    'The results are too large for one answer: ask for fewer.',
+    {
+      status: 413,
+      details: { field: 'ids', reason: 'answer_too_large', maximum: MAX_RESULTS_LENGTH },
+    },
+  )
 }
 
 /** 408: the wait is over, and the job has not ended. */

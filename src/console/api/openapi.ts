@@ -564,6 +564,18 @@ export interface Operations {
       payload_withheld?: true
     }
   }
+  'POST /ojs/v1/jobs/results': {
+    query: {}
+    body: ResultsRequest
+    answer: {
+      /**
+       * By id: `{state, result}`, null where there is no such job, or its result is not kept.
+       */
+      results: {
+        [k: string]: unknown
+      }
+    }
+  }
   'GET /ojs/v1/dead-letter': {
     query: {
       state?: string
@@ -1483,6 +1495,65 @@ export interface Operations {
       created_at: string
     }
   }
+  'GET /ojs/v1/queues/{name}': {
+    query: {}
+    body: null
+    answer: {
+      name: string
+      state: 'active' | 'paused' | 'draining'
+      paused: boolean
+      queue: {
+        name: string
+        paused: boolean
+      }
+      /**
+       * Jobs still to run: available, scheduled and retryable.
+       */
+      depth: number
+      running: number
+      /**
+       * What is set for this queue; see `PUT …/config`.
+       */
+      config: {
+        [k: string]: unknown
+      }
+      stats: {
+        depth: number
+        available: number
+        active: number
+        retryable: number
+        scheduled: number
+        /**
+         * Since midnight, UTC.
+         */
+        completed_today: number
+        failed_today: number
+      }
+      /**
+       * When the job that waits longest came into the queue.
+       */
+      oldest_available_at?: string
+      oldest_available_age_seconds?: number
+      oldest_overdue_retry_at?: string
+      oldest_overdue_schedule_at?: string
+      created_at: string
+    }
+  }
+  'DELETE /ojs/v1/queues/{name}': {
+    query: {
+      strategy?: string
+    }
+    body: {
+      strategy?: 'reject' | 'discard' | 'move' | null
+      target_queue?: string | null
+    }
+    answer: {
+      queue: string
+      strategy: 'reject'
+      jobs_affected: number
+      state: 'deleted'
+    }
+  }
   'GET /ojs/v1/queues/{name}/stats': {
     query: {}
     body: null
@@ -1824,6 +1895,11 @@ export interface Operations {
     body: null
     answer: string
   }
+  'GET /ojs/v1/metrics': {
+    query: {}
+    body: null
+    answer: string
+  }
   'GET /ojs/v1/session': {
     query: {}
     body: null
@@ -2092,21 +2168,6 @@ export interface Operations {
     query: {}
     body: QueueConfigRequest
     answer: AdminQueueDetail
-  }
-  'DELETE /ojs/v1/queues/{name}': {
-    query: {
-      strategy?: string
-    }
-    body: {
-      strategy?: 'reject' | 'discard' | 'move' | null
-      target_queue?: string | null
-    }
-    answer: {
-      queue: string
-      strategy: 'reject'
-      jobs_affected: number
-      state: 'deleted'
-    }
   }
   'POST /ojs/v1/admin/jobs/{id}/cancel': {
     query: {}
@@ -3285,6 +3346,13 @@ export interface ProgressRequest {
   message?: string | null
   data?: {} | null
   checkpoint?: unknown
+}
+export interface ResultsRequest {
+  /**
+   * @minItems 1
+   * @maxItems 100
+   */
+  ids: [string, ...string[]]
 }
 export interface FailureGroup {
   /**

@@ -1,5 +1,6 @@
 /** Of `/jobs`: PUSH, PUSH batch, INFO, CANCEL, ACTIVATE, and what a job has returned. */
 import { BATCH_SCHEMA, PUSH_SCHEMA } from '../../schemas/requests/push.ts'
+import { RESULTS_SCHEMA } from '../../schemas/requests/results.ts'
 import type { Description } from './description.ts'
 import { FAILURE, ID, JOB, jobWith, STATE } from './members.ts'
 import {
@@ -113,4 +114,20 @@ export const RESULT: Description = {
     202: told('It has not ended yet.', object({ job_id: ID, state: STATE })),
   },
   errors: [408, 410],
+}
+
+export const RESULTS: Description = {
+  id: 'getResults',
+  tag: 'jobs',
+  summary: 'Read what several jobs have returned',
+  body: RESULTS_SCHEMA,
+  answers: {
+    200: object({
+      results: told(
+        'By id: `{state, result}`, null where there is no such job, or its result is not kept.',
+        MAP,
+      ),
+    }),
+  },
+  errors: [413],
 }

@@ -85,6 +85,34 @@ export const LIST_QUEUES: Description = {
   },
 }
 
+export const GET_QUEUE: Description = {
+  id: 'getQueue',
+  tag: 'queues',
+  summary: 'Read a queue: state, settings and counts',
+  answers: {
+    200: object({
+      name: TEXT,
+      state: ADMIN_STATE,
+      paused: BOOLEAN,
+      queue: object({ name: TEXT, paused: BOOLEAN }),
+      depth: told('Jobs still to run: available, scheduled and retryable.', INTEGER),
+      running: INTEGER,
+      config: told('What is set for this queue; see `PUT …/config`.', MAP),
+      stats: object({
+        depth: INTEGER,
+        available: INTEGER,
+        active: INTEGER,
+        retryable: INTEGER,
+        scheduled: INTEGER,
+        completed_today: told('Since midnight, UTC.', INTEGER),
+        failed_today: INTEGER,
+      }),
+      ...OLDEST,
+      created_at: INSTANT,
+    }),
+  },
+}
+
 export const QUEUE_STATS: Description = {
   id: 'getQueueStats',
   tag: 'queues',

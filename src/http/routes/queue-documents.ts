@@ -28,7 +28,7 @@ export function adminQueue(queue: QueueSummary, waits: Histogram): object {
 }
 
 /** A pause hides a drain: nothing happens in the queue. */
-function stateOf({ status, drain }: QueueSummary): 'active' | 'paused' | 'draining' {
+export function stateOf({ status, drain }: QueueSummary): 'active' | 'paused' | 'draining' {
   return status === 'active' && drain !== null ? 'draining' : status
 }
 

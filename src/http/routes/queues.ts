@@ -1,20 +1,24 @@
-/** `/queues`: list, statistics, pause and resume. */
+/** `/queues`: list, one in short, statistics, pause and resume. */
 import { queueMember } from '../../dialect.ts'
 import { timestamp } from '../../job/document.ts'
+import type { Traffic } from '../../ledger/queues.ts'
 import type { RequestContext } from '../../operations/deps.ts'
+import { configurationOf } from '../../operations/queues/configure.ts'
 import { pauseQueue, resumeQueue } from '../../operations/queues/pause.ts'
 import {
+  findQueue,
   listQueues,
   type QueueStats,
   type QueueSummary,
   queueStats,
+  trafficToday,
 } from '../../operations/queues/queues.ts'
 import { readOptionalJson } from '../message/body.ts'
 import { pageOf, pagination } from '../message/page.ts'
 import { answer } from '../message/respond.ts'
-import { LIST_QUEUES, PAUSE_OR_RESUME, QUEUE_STATS } from '../openapi/queues.ts'
+import { GET_QUEUE, LIST_QUEUES, PAUSE_OR_RESUME, QUEUE_STATS } from '../openapi/queues.ts'
 import { type Endpoint, pathParameter } from '../route.ts'
-import { oldestMembers } from './queue-documents.ts'
+import { configurationDocument, oldestMembers, stateOf } from './queue-documents.ts'
 import type { Door } from './route-deps.ts'
 
 const QUEUES = '/ojs/v1/queues'
@@ -58,6 +62,7 @@ export function queueRoutes({ deps }: Door): Endpoint[] {
         )
       },
     },
+    queueRoute(deps),
     {
       method: 'GET',
       path: `${QUEUES}/:name/stats`,
@@ -93,6 +98,22 @@ export function queueRoutes({ deps }: Door): Endpoint[] {
   ]
 }
 
+function queueRoute(deps: Door['deps']): Endpoint {
+  return {
+    method: 'GET',
+    path: `${QUEUES}/:name`,
+    about: GET_QUEUE,
+    access: ['operator', 'reader'],
+    scoping: 'queue',
+    async handle(request, response) {
+      const name = pathParameter(request, 'name')
+      const [queue, today] = await Promise.all([findQueue(deps, name), trafficToday(deps, name)])
+      const config = configurationDocument(configurationOf(deps, name))
+      answer(response, 200, JSON.stringify(queueDocument(queue, config, today)))
+    },
+  }
+}
+
 /** `pending` is the word of autoscalers for the jobs that wait to run, not the state of that name. */
 function queueItem({ name, status, createdAt, counts, oldest, computedAt }: QueueSummary): object {
   return {
@@ -102,6 +123,34 @@ function queueItem({ name, status, createdAt, counts, oldest, computedAt }: Queu
     pending: counts.available,
     active: counts.active,
     ...oldestMembers(oldest, computedAt),
+  }
+}
+
+/** OJS queue configuration; `depth`, `running` and `paused` at the root, where OJS's command line reads them. */
+function queueDocument(
+  queue: QueueSummary,
+  config: object,
+  today: Pick<Traffic, 'completed' | 'failed'>,
+): object {
+  const { name, status, counts, oldest, createdAt, computedAt } = queue
+  const { available, active, scheduled, retryable } = counts
+  const paused = status === 'paused'
+  const depth = available + scheduled + retryable
+  return {
+    name,
+    state: stateOf(queue),
+    paused,
+    queue: { name, paused },
+    depth,
+    running: active,
+    config,
+    stats: {
+      ...{ depth, available, active, retryable, scheduled },
+      completed_today: today.completed,
+      failed_today: today.failed,
+    },
+    ...oldestMembers(oldest, computedAt),
+    created_at: timestamp(createdAt),
   }
 }
 

@@ -1,4 +1,4 @@
-/** `/jobs/:id/result`: what a job has returned, at once or when it ends. */
+/** `/jobs/:id/result`: what a job has returned, at once or when it ends; `/jobs/results`: of several. */
 import type { Request, Response } from 'express'
 import { invalidField, unavailable } from '../../errors.ts'
 import { timestamp } from '../../job/document.ts'
@@ -9,11 +9,13 @@ import {
   result,
   resultExpiresAt,
   resultPruned,
+  results,
   waitOver,
 } from '../../operations/results.ts'
+import { readJson } from '../message/body.ts'
 import { integer, parameter } from '../message/query.ts'
 import { answer } from '../message/respond.ts'
-import { RESULT } from '../openapi/jobs.ts'
+import { RESULT, RESULTS } from '../openapi/jobs.ts'
 import { type Endpoint, pathParameter } from '../route.ts'
 import type { Door } from './route-deps.ts'
 
@@ -22,7 +24,7 @@ const DEFAULT_TIMEOUT = 30
 /** A client that asks for 30 s may itself give up after 30 s: it gets its answer a little earlier. */
 const EARLIER_MS = 500
 
-/** RESULT (OJS results); not part of the seeds. */
+/** RESULT and RESULTS (OJS results); not part of the seeds. */
 export function resultRoutes(door: Door): Endpoint[] {
   return [
     {
@@ -32,6 +34,19 @@ export function resultRoutes(door: Door): Endpoint[] {
       access: ['producer', 'worker', 'operator'],
       scoping: 'job',
       handle: (request, response) => answerResult(door, request, response),
+    },
+    {
+      method: 'POST',
+      path: '/ojs/v1/jobs/results',
+      about: RESULTS,
+      access: ['producer', 'worker', 'operator'],
+      scoping: 'own',
+      async handle(request, response) {
+        const body = await readJson(request, response, door.deps.settings.maxBodyBytes)
+        const found = await results(door.deps, body, request.context)
+        const parts = [...found].map(([id, job]) => `${JSON.stringify(id)}:${resultOf(job)}`)
+        answer(response, 200, `{"results":{${parts.join(',')}}}`)
+      },
     },
   ]
 }
@@ -54,6 +69,10 @@ async function answerResult(door: Door, request: Request, response: Response): P
   } finally {
     poll.close()
   }
+}
+
+function resultOf(job: JobRow | null): string {
+  return job === null ? 'null' : `{"state":"${job.state}","result":${job.result ?? 'null'}}`
 }
 
 function isWaiting(request: Request): boolean {

@@ -41,15 +41,18 @@ export function systemRoutes(door: Door): Endpoint[] {
         else answerText(response, 'application/json', text, ...extra)
       },
     },
-    {
-      method: 'GET',
-      path: '/metrics',
-      about: METRICS,
-      access: ['operator', 'reader'],
-      async handle(_request, response) {
-        answerText(response, metrics.contentType, await metrics.text())
-      },
-    },
+    // The second for OJS's command line.
+    ...['/metrics', '/ojs/v1/metrics'].map(
+      (path): Endpoint => ({
+        method: 'GET',
+        path,
+        about: path === '/metrics' ? METRICS : { ...METRICS, id: 'getMetricsOfApi' },
+        access: ['operator', 'reader'],
+        async handle(_request, response) {
+          answerText(response, metrics.contentType, await metrics.text())
+        },
+      }),
+    ),
   ]
 }
 

@@ -32,6 +32,7 @@ export interface QueueList {
 }
 
 const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
 /** The minutes whose mean is the throughput of a queue. */
 export const RECENT_MINUTES = 5
 
@@ -134,4 +135,18 @@ export function trafficHistory(
   query: TrafficQuery,
 ): Promise<TrafficPoint[]> {
   return ledger.read.traffic.history(query)
+}
+
+/** Jobs that ended well, and attempts that failed, since midnight, UTC. */
+export async function trafficToday(
+  { ledger, clock }: Pick<Deps, 'ledger' | 'clock'>,
+  queue: string,
+): Promise<Pick<Traffic, 'completed' | 'failed'>> {
+  const now = clock.now()
+  const query = { queue, span: 'hour', from: now - (now % DAY_MS), to: now } as const
+  const hours = await ledger.read.traffic.history(query)
+  return {
+    completed: hours.reduce((sum, { completed }) => sum + completed, 0),
+    failed: hours.reduce((sum, { failed }) => sum + failed, 0),
+  }
 }

@@ -310,6 +310,58 @@ describe('results', () => {
     )
   })
 
+  test('are read for many jobs at once', async () => {
+    const queue = freshQueue()
+    const [done, gone, empty] = await Promise.all([
+      startJob(gateway, freshQueue()),
+      startJob(gateway, freshQueue(), { result_ttl: 0 }),
+      startJob(gateway, freshQueue()),
+    ])
+    for (const { id } of [done, gone]) await gateway.ack(id, { result: { rows: [3, null] } })
+    await gateway.ack(empty.id)
+    const waiting = (await gateway.push(queue)).body.job
+    const unknown = v7()
+    const ids = [done.id, gone.id, empty.id, waiting.id, unknown, done.id]
+    const { status, body } = await gateway.request('POST', '/ojs/v1/jobs/results', { ids })
+    expect(status).toBe(200)
+    expect(body).toEqual({
+      results: {
+        [done.id]: { state: 'completed', result: { rows: [3, null] } },
+        [gone.id]: null,
+        [empty.id]: { state: 'completed', result: null },
+        [waiting.id]: { state: 'available', result: null },
+        [unknown]: null,
+      },
+    })
+  })
+
+  test.each([
+    [{}, 'ids'],
+    [{ ids: [] }, 'ids'],
+    [{ ids: Array(101).fill('a') }, 'ids'],
+    [{ ids: ['a', 7] }, 'ids[1]'],
+  ])('of many are refused for %j', async (given, field) => {
+    const { status, body } = await gateway.request('POST', '/ojs/v1/jobs/results', given)
+    expect([status, body.error.details.field]).toEqual([400, field])
+  })
+
+  test('of more than 32 Mi characters are refused, and none is in memory for nothing', async () => {
+    const text = 'x'.repeat(1_000_000)
+    const ids = await Promise.all(
+      Array.from({ length: 34 }, async () => {
+        const { id } = await startJob(gateway, freshQueue())
+        expect((await gateway.ack(id, { result: text })).status).toBe(200)
+        return id
+      }),
+    )
+    const ask = (some: string[]) => gateway.request('POST', '/ojs/v1/jobs/results', { ids: some })
+    expect((await ask(ids)).body.error).toMatchObject({
+      details: { field: 'ids', reason: 'answer_too_large' },
+    })
+    expect((await ask(ids)).status).toBe(413)
+    expect((await ask(ids.slice(1))).status).toBe(200)
+  })
+
   test('are kept for result_ttl, and after that a 410', async () => {
     const completed = async (ttl: number) => {
       const { id } = await startJob(gateway, freshQueue(), { result_ttl: ttl })

@@ -61,6 +61,42 @@ describe('queue stats over HTTP', () => {
     expect(Date.parse(at) - Date.parse(after.computed_at)).toBeGreaterThanOrEqual(HOUR)
   })
 
+  it('are in short in the queue itself, with those of today', async () => {
+    const queue = freshQueue()
+    const path = `/ojs/v1/queues/${queue}`
+    expect((await gateway.request('GET', path)).status).toBe(404)
+    const done = await startJob(gateway, queue)
+    await gateway.ack(done.id)
+    const dead = await startJob(gateway, queue, { retry: { max_attempts: 1 } })
+    await nack(gateway, dead.id)
+    await startJob(gateway, queue)
+    await gateway.push(queue, { options: { delay_until: '+PT1H' } })
+    await gateway.push(queue)
+    await gateway.request('PUT', `${path}/config`, { default_retry: { max_attempts: 4 } })
+    await gateway.request('POST', `${path}/pause`)
+    const { status, body } = await gateway.request('GET', path)
+    expect(status).toBe(200)
+    const state = {
+      name: queue,
+      state: 'paused',
+      paused: true,
+      queue: { name: queue, paused: true },
+    }
+    expect(body).toMatchObject({
+      ...state,
+      depth: 2,
+      running: 1,
+      config: { default_retry: { max_attempts: 4 } },
+    })
+    expect(body.stats).toEqual({
+      ...{ depth: 2, available: 1, active: 1, scheduled: 1, retryable: 0 },
+      ...{ completed_today: 1, failed_today: 1 },
+    })
+    clock.aheadMs += 24 * HOUR
+    const { stats } = (await gateway.request('GET', path)).body
+    expect([stats.completed_today, stats.failed_today]).toEqual([0, 0])
+  })
+
   it('count the jobs of every state and the failed attempts of the last hour', async () => {
     const queue = freshQueue()
     const retry = { initial_interval: 'PT1H', max_interval: 'PT1H', jitter: false }
