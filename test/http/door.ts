@@ -25,7 +25,8 @@ export async function openDoor(
   const done: Frame['done'] = []
   const limits = { maxBodyBytes, maxBatchBytes: 10 * maxBodyBytes }
   const settings = { dialect: 'seed', visibilityTimeoutMs: 30_000, ...limits, ...given }
-  const ledger = { audit: { append: async () => {} } }
+  const replication = { kind: 'sqlite', isReplicated: () => false, standbys: () => 0 }
+  const ledger = { audit: { append: async () => {} }, known: { replication } }
   const clock = { now: () => 0, wall: () => 0 }
   const deps = { logger, settings, clock, ledger, ...more } as unknown as Deps
   const server = createHttpService(deps, {

@@ -1,7 +1,6 @@
 /** `/queues`: list, one in short, statistics, pause and resume. */
 import { queueMember } from '../../dialect.ts'
 import { timestamp } from '../../job/document.ts'
-import type { Traffic } from '../../ledger/queues.ts'
 import type { RequestContext } from '../../operations/deps.ts'
 import { configurationOf } from '../../operations/queues/configure.ts'
 import { pauseQueue, resumeQueue } from '../../operations/queues/pause.ts'
@@ -11,6 +10,7 @@ import {
   type QueueStats,
   type QueueSummary,
   queueStats,
+  type Today,
   trafficToday,
 } from '../../operations/queues/queues.ts'
 import { readOptionalJson } from '../message/body.ts'
@@ -127,11 +127,7 @@ function queueItem({ name, status, createdAt, counts, oldest, computedAt }: Queu
 }
 
 /** OJS queue configuration; `depth`, `running` and `paused` at the root, where OJS's command line reads them. */
-function queueDocument(
-  queue: QueueSummary,
-  config: object,
-  today: Pick<Traffic, 'completed' | 'failed'>,
-): object {
+function queueDocument(queue: QueueSummary, config: object, today: Today): object {
   const { name, status, counts, oldest, createdAt, computedAt } = queue
   const { available, active, scheduled, retryable } = counts
   const paused = status === 'paused'

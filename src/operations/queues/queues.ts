@@ -137,11 +137,13 @@ export function trafficHistory(
   return ledger.read.traffic.history(query)
 }
 
+export type Today = Pick<Traffic, 'completed' | 'failed'>
+
 /** Jobs that ended well, and attempts that failed, since midnight, UTC. */
 export async function trafficToday(
   { ledger, clock }: Pick<Deps, 'ledger' | 'clock'>,
   queue: string,
-): Promise<Pick<Traffic, 'completed' | 'failed'>> {
+): Promise<Today> {
   const now = clock.now()
   const query = { queue, span: 'hour', from: now - (now % DAY_MS), to: now } as const
   const hours = await ledger.read.traffic.history(query)
