@@ -2,29 +2,12 @@
 import type { RowState } from '../../../job/job.ts'
 import type { StepResult } from '../../../job/workflow/results.ts'
 import type { FailedStep, WorkflowHead, WorkflowStep } from '../../../job/workflow/row.ts'
-import type {
-  Arrivals,
-  JobRule,
-  JoinRule,
-  Outcome,
-  WorkflowState,
-} from '../../../job/workflow/workflow.ts'
+import type { Outcome, WorkflowState } from '../../../job/workflow/workflow.ts'
+import type { NodeRow } from '../../writes/workflow-walk.ts'
 import type { Database, Flag } from './driver.ts'
 
 /** `seq`: the rowid of the workflow. */
 type HeadRow = WorkflowHead & { seq: number }
-
-/** A node as its writes return it. */
-export interface NodeRow extends Arrivals {
-  node: number
-  rule: JobRule | JoinRule
-  isCallback: Flag
-  /** Null: a join, which has no job. */
-  type: string | null
-  id: string | null
-  /** JSON: the nodes that wait for it. */
-  feeds: string
-}
 
 type ShownOtherwise = 'isCallback' | 'dependsOn' | 'state' | 'result' | 'resultBytes' | 'error'
 

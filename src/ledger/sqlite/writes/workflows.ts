@@ -1,10 +1,6 @@
 /** Workflows in the ledger's file: created, read, listed, cancelled. */
 
-import { isStale } from '../../../job/stale.ts'
-import { cut } from '../../../job/values/limits.ts'
-import { ResultBudget } from '../../../job/workflow/results.ts'
-import type { WorkflowHead, WorkflowRow } from '../../../job/workflow/row.ts'
-import type { Cancelled } from '../../ended.ts'
+import type { WorkflowHead, WorkflowRow, WorkflowStep } from '../../../job/workflow/row.ts'
 import type { KeyedRequest } from '../../idempotency.ts'
 import type { KnownWorkflows } from '../../known.ts'
 import type { WorkflowReads } from '../../reads.ts'
@@ -16,6 +12,8 @@ import type {
   WorkflowQuery,
 } from '../../workflows.ts'
 import { unlessRemembered } from '../../writes/remembered.ts'
+import { briefError, firstStart, type Shown, shownSteps } from '../../writes/workflow-shown.ts'
+import { cancelSteps } from '../../writes/workflow-walk.ts'
 import type { Access } from '../commit/access.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { StepRow, WorkflowStatements } from '../sql/workflow.ts'
@@ -86,15 +84,7 @@ function cancelWorkflow(store: Store, id: string, now: number): CancelledWorkflo
   const { seq, ...workflow } = row
   store.workflows.moved('running', 'cancelled')
   const steps = statements.cancelSteps.all(seq, now)
-  const jobs: Cancelled[] = []
-  for (const { jobId } of steps) {
-    const cancelled =
-      jobId === null ? null : cancelJob(store, jobId, now, { reason: 'workflow_cancelled' })
-    if (cancelled !== null && !isStale(cancelled)) jobs.push(cancelled)
-  }
-  // Callbacks that never began are not counted: nobody waits for them.
-  const counted = steps.filter((step) => step.type !== null && !(step.isCallback && !step.jobId))
-  return { workflow, stepsCancelled: counted.length, jobs }
+  return cancelSteps(workflow, steps, (jobId, cause) => cancelJob(store, jobId, now, cause))
 }
 
 function findWorkflow(store: Store, id: string): WorkflowRow | null {
@@ -103,78 +93,38 @@ function findWorkflow(store: Store, id: string): WorkflowRow | null {
   if (row === undefined) return null
   const { seq, ...workflow } = row
   const columns = steps.all(seq)
-  const starts = columns.map(({ startedAt }) => startedAt).filter((at) => at !== null)
   return {
     ...workflow,
-    startedAt: starts.length === 0 ? null : Math.min(...starts),
-    steps: withContents(store, seq, columns).map(({ bytes, text, node, errorBytes, ...step }) => ({
-      ...step,
-      isCallback: step.isCallback === 1,
-      dependsOn: JSON.parse(step.dependsOn),
-      // A step without a job waits for other steps. This is not the state of a staged job (OJS workflows).
-      state: step.state ?? 'pending',
-      result: text,
-      resultBytes: bytes,
-    })),
+    startedAt: firstStart(columns),
+    steps: shownSteps(columns).map((step) => shownStep(store.workflows.statements, seq, step)),
   }
 }
 
-/** Results and errors, in the order in which `workflowDocument` shows the steps: callbacks last. */
-function withContents({ workflows }: Store, seq: number, columns: readonly StepRow[]) {
-  const callbacks = columns.filter(({ isCallback }) => isCallback === 1)
-  const others = columns.filter(({ isCallback }) => isCallback === 0)
-  const { statements } = workflows
-  return withErrors(statements, seq, withTexts(statements, [...others, ...callbacks]))
-}
-
-interface Sized {
-  jobId: string | null
-  /** The size of its result; 0: none. */
-  bytes: number
-}
-
-/**
- * Adds its result to each step, given in the order in which they are shown; null where only the reference
- * is shown. A workflow may have a gigabyte of results, and an answer shows one megabyte of them.
- */
-function withTexts<T extends Sized>(
-  { result }: WorkflowStatements,
-  steps: readonly T[],
-): (T & { text: string | null })[] {
-  const budget = new ResultBudget()
-  return steps.map((step) => {
-    const { jobId, bytes } = step
-    const isShown = jobId !== null && bytes > 0 && budget.takes(bytes)
-    const row = isShown ? result.get(jobId) : undefined
-    return { ...step, text: row?.result ?? null }
-  })
-}
-
-/** Bytes of the steps' errors that one answer shows whole. */
-const MAX_ERROR_BYTES = 1_048_576
-/** Characters of an error's message beyond that; the whole message is at `GET /jobs/:id`. */
-const BRIEF_MESSAGE = 1_000
-
-/**
- * Adds its error (JSON text) to each step, given in the order in which they are shown. Hundreds of steps may
- * have failed, each with an error of 85 kB: after the first megabyte, only `code` and the beginning of
- * `message` are read.
- */
-function withErrors<T extends { node: number; errorBytes: number }>(
-  { error, briefError }: WorkflowStatements,
+function shownStep(
+  statements: WorkflowStatements,
   seq: number,
-  steps: readonly T[],
-): (T & { error: string | null })[] {
-  let left = MAX_ERROR_BYTES
-  return steps.map((step) => {
-    const { node, errorBytes } = step
-    if (errorBytes === 0) return { ...step, error: null }
-    if (errorBytes <= left) {
-      left -= errorBytes
-      return { ...step, error: onlyRow(error.get(seq, node)).error }
-    }
-    const { said } = onlyRow(briefError.get(seq, node))
-    const [code, message]: [code: string, message: string] = JSON.parse(said)
-    return { ...step, error: JSON.stringify({ code, message: cut(message, BRIEF_MESSAGE) }) }
-  })
+  { node, bytes, errorBytes: _, isShown, error, ...step }: Shown<StepRow>,
+): WorkflowStep {
+  return {
+    ...step,
+    isCallback: step.isCallback === 1,
+    dependsOn: JSON.parse(step.dependsOn),
+    // A step without a job waits for other steps. This is not the state of a staged job (OJS workflows).
+    state: step.state ?? 'pending',
+    result: isShown ? (statements.result.get(step.jobId ?? '')?.result ?? null) : null,
+    resultBytes: bytes,
+    error: error && errorOf(statements, seq, node, error),
+  }
+}
+
+function errorOf(
+  statements: WorkflowStatements,
+  seq: number,
+  node: number,
+  how: 'whole' | 'brief',
+): string {
+  if (how === 'whole') return onlyRow(statements.error.get(seq, node)).error
+  const { said } = onlyRow(statements.briefError.get(seq, node))
+  const [code, message]: [code: string, message: string] = JSON.parse(said)
+  return briefError(code, message)
 }
