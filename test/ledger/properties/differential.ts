@@ -3,14 +3,14 @@ import { expect } from 'vitest'
 import { OjsError } from '../../../src/errors.ts'
 import type { JobRow, JobState, NewJob } from '../../../src/job/job.ts'
 import type { ReportedEvent, Said } from '../../../src/job/native/report.ts'
-import { ANY_JOB } from '../../../src/job/search/filter.ts'
+import { ANY_JOB, type JobFilter } from '../../../src/job/search/filter.ts'
 import type { JobAction } from '../../../src/job/steer.ts'
 import type { FailureChange } from '../../../src/ledger/leases.ts'
 import type { Ledger } from '../../../src/ledger/ledger.ts'
 import type { DeadMessage } from '../../../src/ledger/native.ts'
 import { inOrder } from '../../support/broker/order.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
-import { askedBy, FAILED, jobMessage, type LedgerHarness, NOW, settleLazily } from '../harness.ts'
+import { askedBy, jobMessage, type LedgerHarness, NOW, settleLazily } from '../harness.ts'
 
 /** One call of the contract, on one of few jobs, mostly with the numbers that its row has. */
 export interface Call {
@@ -53,6 +53,8 @@ interface Given {
   cause: { requestId: string; principal: string }
 }
 
+/** As the gateway writes it: the code comes first, and it is found by that. */
+const FAILED = { error: '{"code":"e","type":"t"}', errors: '[{"attempt":1,"code":"e"}]' }
 const RETRY = { to: 'retryable', delayMs: 250, isMessageBack: false } as const
 const FAILURES: readonly ((now: number) => FailureChange)[] = [
   (now) => ({ ...FAILED, now, ...RETRY, dueAt: now + 250, retryQueueMs: 250 }),
@@ -111,7 +113,20 @@ function jobOf({ call, id, now }: Given): NewJob {
     envelope: [LISTED_WHEN_EXPIRED, NOT_LISTED, '{"priority":1,"args":["ä"]}'][n % 3] ?? '',
     carry: n % 4 === 1 ? { tags: ['t'], resultTtlMs: n % 8 === 1 ? 0 : 300 } : null,
     start: starts[n % starts.length] ?? { state: 'available' },
+    unique: n % 5 === 2 ? uniqueOf(n) : null,
   })
+}
+
+const CONFLICTS = ['reject', 'ignore', 'replace', 'replace_except_schedule'] as const
+
+function uniqueOf(n: number): NewJob['unique'] {
+  const states: JobState[] = ['available', 'scheduled', 'pending', 'active', 'retryable']
+  return {
+    key: `${n % 2}`.repeat(64),
+    states: n % 3 === 0 ? [...states, 'completed'] : states,
+    periodMs: n % 4 === 0 ? 500 : null,
+    onConflict: CONFLICTS[n % CONFLICTS.length] ?? 'reject',
+  }
 }
 
 function messageOf(given: Given) {
@@ -533,8 +548,8 @@ export class Twins {
 
   async #compareAll(): Promise<void> {
     const [one, other] = [
-      await allOf(this.#first.ledger, this.#ids),
-      await allOf(this.#second.ledger, this.#ids),
+      await allOf(this.#first.ledger, this.#ids, this.#now),
+      await allOf(this.#second.ledger, this.#ids, this.#now),
     ]
     this.#compare(one, other, 'the end')
     // A history that was forgotten is found wrong in both.
@@ -579,7 +594,36 @@ async function rowsOf({ read, known }: Ledger, ids: readonly string[]): Promise<
   return { counts, rows, stale: inOrder(known.staleCopies().keys()) }
 }
 
-async function allOf(ledger: Ledger, ids: readonly string[]): Promise<unknown> {
+const FILTERS: readonly Partial<JobFilter>[] = [
+  {},
+  { states: ['available', 'retryable'] },
+  { queues: [QUEUE(0)], types: [{ text: 'm', isPrefix: true }] },
+  { isDeadLetter: true },
+  { errorCode: 'e' },
+  { workerId: 'native-1', priority: 0 },
+  { ended: { from: NOW, until: NOW + 60_000 } },
+]
+const ORDERS = ['created_at', 'scheduled_at', 'priority', 'updated_at'] as const
+
+/** What is found, in the order of the lists where that is not open. */
+async function searchesOf({ read }: Ledger, now: number): Promise<object> {
+  const oldest = await read.search.oldest(QUEUES, now, now)
+  const lists = FILTERS.map(async (given, i) => {
+    const filter = { ...ANY_JOB, ...given }
+    const order = ORDERS[i % ORDERS.length] ?? 'created_at'
+    const page = { order, isAscending: i % 2 === 0, after: null, offset: 0, limit: MANY }
+    const { jobs } = await read.search.page(filter, { ...page, isWhole: i % 3 === 0 })
+    const { found } = await read.search.ids(filter, null, MANY)
+    return {
+      jobs,
+      count: await read.search.count(filter, MANY),
+      ids: found.map(({ id }) => id),
+    }
+  })
+  return { oldest, lists: await Promise.all(lists) }
+}
+
+async function allOf(ledger: Ledger, ids: readonly string[], now: number): Promise<unknown> {
   const { read, known } = ledger
   const { cancelled, truncated } = await read.tombstones(QUEUES, MANY)
   return {
@@ -599,6 +643,7 @@ async function allOf(ledger: Ledger, ids: readonly string[]): Promise<unknown> {
     ),
     operations: await read.bulk.list({ limit: MANY, offset: 0 }),
     dead: await read.deadLetterStats([]),
+    ...(await searchesOf(ledger, now)),
     queues: inOrder(known.queues().map(({ name }) => name)),
     retryQueues: byId(known.retryQueues(), (one) => `${one.queue} ${one.delayMs}`),
   }

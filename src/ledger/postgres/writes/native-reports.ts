@@ -131,10 +131,12 @@ function applyEnd(
   said: Ended,
   terms: ReportTerms,
 ): ReportResult {
+  const known = draft.row(event.id)
+  const isUsual = known !== null && said.event === 'completed'
+  const done = isUsual ? completeAtOnce(draft, known, event, said, terms) : null
+  if (done) return done
   const row = rowOf(draft, event, terms)
   if (row === null) return IGNORED
-  const done = said.event === 'completed' ? completeAtOnce(draft, row, event, said, terms) : null
-  if (done) return done
   if (isOfAnother(event, row)) return OF_ANOTHER
   const bounded = boundAttempt(event, row)
   const decision = decideReport(bounded, row, terms.now)
