@@ -209,6 +209,14 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
       expect(await stateOf(deleted)).toBe(null)
     })
 
+    it('of a withdrawn job go with it, also of one of a batch', async () => {
+      const [one, other] = [await pushed(ledger), await pushed(ledger)]
+      for (const job of [one, other]) await save(job, '1', { waitingToo: true })
+      await ledger.withdraw(one.id, one.outbox)
+      await ledger.withdrawAll([{ id: other.id, generation: 0 }])
+      expect([await stateOf(one), await stateOf(other)]).toEqual([null, null])
+    })
+
     it('of a dead letter go when retention takes it', async () => {
       const job = await fetched(ledger)
       await save(job, '1')

@@ -125,6 +125,7 @@ export function withdraw(store: Store, id: string, outbox: number, key?: string)
   const row = store.statements.withdraw.get(id, outbox)
   if (!row) return false
   store.counter.moved(row.queue, 'available', null)
+  store.notes.forget(id)
   store.traffic.note.withdrawn(row.queue, store.wall())
   if (row.key !== null) freedKey(store, { key: row.key, queue: row.queue })
   if (key !== undefined) store.statements.forgetKey.run(key)
@@ -148,6 +149,7 @@ function withdrawUnstarted(store: Store, { id, generation }: WithdrawFence): boo
   const { changes } = store.statements.withdrawUnstarted.run(id, generation, row.state)
   if (changes !== 1) return false
   store.counter.moved(row.queue, row.state, null)
+  store.notes.forget(id)
   store.traffic.note.withdrawn(row.queue, store.wall())
   store.counter.left(row.queue, row)
   freed(store, row, false)
