@@ -21,6 +21,7 @@ const KEPT = [
   'resultContract',
   'deadLetterContract',
   'bulkContract',
+  'nativeContract',
   'uniqueContract',
   'keptKeyContract',
   'reportStreamContract',
