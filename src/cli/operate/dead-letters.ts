@@ -1,6 +1,7 @@
 /** `ojs-rabbitmq dead-letters`: jobs that have failed for good. */
+import { filterParameters } from '../../sdk/client/job-filter.ts'
+import type { JobFilter } from '../../sdk/index.ts'
 import { actOnMany, type ManyOptions, withMany } from './act-on-many.ts'
-import { filterQuery } from './filter-query.ts'
 import { type FilterOptions, filterOf, integer, withFilters } from './filters.ts'
 import type { Group } from './group.ts'
 
@@ -50,4 +51,10 @@ export const deadLettersGroup: Group = {
         }),
       )
   },
+}
+
+/** A filter as the query of a list. */
+function filterQuery(filter: JobFilter): string {
+  const parameters = new URLSearchParams(filterParameters(filter)).toString()
+  return parameters === '' ? '' : `?${parameters}`
 }

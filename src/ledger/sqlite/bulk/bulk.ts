@@ -3,10 +3,10 @@ import type { Acted, BulkLedger, BulkOperation, NewOperation } from '../../bulk.
 import { actOnAll, actOnSome } from '../../writes/acting.ts'
 import { advanced, MAX_ENDED, MAX_RUNNING, stopped, termsOf } from '../../writes/operations.ts'
 import type { Access } from '../commit/access.ts'
+import type { OperationRow } from '../sql/bulk.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { Store } from '../state/store.ts'
 import { actOn } from './act.ts'
-import { toOperation } from './operation-row.ts'
 
 export class SqliteBulk implements BulkLedger {
   readonly #store: Store
@@ -86,5 +86,17 @@ export class SqliteBulk implements BulkLedger {
       updatedAt,
       endedAt,
     )
+  }
+}
+
+function toOperation(row: OperationRow): BulkOperation {
+  const { id, state, createdAt, terms, placeAt, placeRow, refused, hasMore, ...rest } = row
+  const { matched, succeeded, failed, updatedAt, endedAt } = rest
+  return {
+    ...(JSON.parse(terms) as Omit<NewOperation, 'id' | 'createdAt'>),
+    ...{ id, state, createdAt, matched, succeeded, failed, updatedAt, endedAt },
+    place: placeAt === null || placeRow === null ? null : [placeAt, placeRow],
+    refused: JSON.parse(refused) as BulkOperation['refused'],
+    hasMore: hasMore === 1,
   }
 }
