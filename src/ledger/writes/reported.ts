@@ -11,20 +11,24 @@ import type { ReportResult } from '../native.ts'
 export const IGNORED: ReportResult = { outcome: 'ignored' }
 export const OF_ANOTHER: ReportResult = { outcome: 'refused', reason: 'other_queue' }
 
+type SaidOf<E extends Said['event']> = Extract<Said, { event: E }>
+
+/** What a ledger does with each kind of event. */
 interface Applying {
-  apply: (event: ReportedEvent) => ReportResult
+  started(event: ReportedEvent): ReportResult
+  dropped(event: ReportedEvent): ReportResult
+  expired(event: ReportedEvent): ReportResult
+  released(event: ReportedEvent, said: SaidOf<'released'>): ReportResult
+  ended(event: ReportedEvent, said: SaidOf<'completed' | 'failed'>): ReportResult
   /** Adopts the job that the event brings along, if the ledger does not know it. */
-  adopt: (event: ReportedEvent) => unknown
+  adopt(event: ReportedEvent): unknown
 }
 
 /**
  * Applies one report. A start whose end is in the same report is not written separately: the end implies it,
  * which spares half of the writes for short jobs.
  */
-export function applyEach(
-  events: readonly ReportedEvent[],
-  { apply, adopt }: Applying,
-): ReportResult[] {
+export function applyEach(events: readonly ReportedEvent[], applying: Applying): ReportResult[] {
   const ends = endsIn(events)
   const merged = new Map<string, number>()
   const results: ReportResult[] = []
@@ -32,14 +36,31 @@ export function applyEach(
     const isMerged = event.said.event === 'started' && ends.has(keyOf(event))
     if (isMerged) merged.set(keyOf(event), i)
     // A report brings an unknown job along only with the first event that names it: adopt it here.
-    if (isMerged && event.adopt !== undefined) adopt(event)
-    const result = isMerged ? IGNORED : apply(event)
+    if (isMerged && event.adopt !== undefined) applying.adopt(event)
+    const result = isMerged ? IGNORED : apply(event, applying)
     results.push(result)
     if (merged.size === 0 || !('begun' in result && result.begun)) continue
     const start = merged.get(keyOf(event))
     if (start !== undefined) results[start] = { outcome: 'merged' }
   }
   return results
+}
+
+function apply(event: ReportedEvent, applying: Applying): ReportResult {
+  const { said } = event
+  switch (said.event) {
+    case 'started':
+      return applying.started(event)
+    case 'dropped':
+      return applying.dropped(event)
+    case 'expired':
+      return applying.expired(event)
+    case 'released':
+      return applying.released(event, said)
+    case 'completed':
+    case 'failed':
+      return applying.ended(event, said)
+  }
 }
 
 /** The keys of the attempts whose end is reported in `events`. */

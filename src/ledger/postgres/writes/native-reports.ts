@@ -45,26 +45,13 @@ export function applyReports(
   terms: ReportTerms,
 ): ReportResult[] {
   return applyEach(events, {
-    apply: (event) => applyReport(draft, event, terms),
+    started: (event) => applyStart(draft, event, terms),
+    dropped: (event) => noteDropped(draft, event),
+    expired: (event) => applyExpired(draft, event, terms),
+    released: (event, said) => applyRelease(draft, event, said, terms),
+    ended: (event, said) => applyEnd(draft, event, said, terms),
     adopt: (event) => rowOf(draft, event, terms),
   })
-}
-
-function applyReport(draft: Draft, event: ReportedEvent, terms: ReportTerms): ReportResult {
-  const { said } = event
-  switch (said.event) {
-    case 'started':
-      return applyStart(draft, event, terms)
-    case 'dropped':
-      return noteDropped(draft, event)
-    case 'expired':
-      return applyExpired(draft, event, terms)
-    case 'released':
-      return applyRelease(draft, event, said, terms)
-    case 'completed':
-    case 'failed':
-      return applyEnd(draft, event, said, terms)
-  }
 }
 
 function applyStart(draft: Draft, event: ReportedEvent, terms: ReportTerms): ReportResult {

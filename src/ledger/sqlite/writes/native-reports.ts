@@ -41,26 +41,13 @@ export function applyReports(
   terms: ReportTerms,
 ): ReportResult[] {
   return applyEach(events, {
-    apply: (event) => applyReport(store, event, terms),
+    started: (event) => applyStart(store, event, terms),
+    dropped: (event) => noteDropped(store, event),
+    expired: (event) => applyExpired(store, event, terms),
+    released: (event, said) => applyRelease(store, event, said, terms),
+    ended: (event, said) => applyEnd(store, event, said, terms),
     adopt: (event) => standingOf(store, event, terms),
   })
-}
-
-function applyReport(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
-  const { said } = event
-  switch (said.event) {
-    case 'started':
-      return applyStart(store, event, terms)
-    case 'dropped':
-      return noteDropped(store, event)
-    case 'expired':
-      return applyExpired(store, event, terms)
-    case 'released':
-      return applyRelease(store, event, said, terms)
-    case 'completed':
-    case 'failed':
-      return applyEnd(store, event, said, terms)
-  }
 }
 
 function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
