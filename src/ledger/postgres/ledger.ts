@@ -330,8 +330,7 @@ export class PostgresLedger implements Ledger {
 
   async close(): Promise<void> {
     this.#onClose()
-    await this.#traffic.close()
-    if (!(await this.#groups.close())) return
+    if (!(await this.#groups.close(() => this.#traffic.last()))) return
     await Promise.all(this.#readers.map((reader) => reader.close()))
   }
 

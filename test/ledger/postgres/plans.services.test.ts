@@ -24,7 +24,7 @@ import { addressOf, connectTo, rowsOf, sharedPostgres } from './server.ts'
 /** Enough rows for the planner to prefer an index, where there is one that helps. */
 const ROWS = 60_000
 /** A plan may read these as a whole: they have a few rows each. */
-const LARGE = ['jobs', 'job_bodies', 'state_counts']
+const LARGE = ['jobs', 'job_bodies', 'state_counts', 'idempotency_keys', 'audit', 'traffic']
 
 const filled = (schema: string): string[] => [
   `INSERT INTO ${schema}.jobs (id, generation, state, attempt, queue, type, priority, max_attempts,
@@ -47,7 +47,16 @@ const filled = (schema: string): string[] => [
   `INSERT INTO ${schema}.queues (name, created_at) SELECT DISTINCT queue, 1::bigint FROM ${schema}.jobs`,
   `INSERT INTO ${schema}.state_counts
    SELECT slot, queue, state, count(*) FROM ${schema}.jobs, generate_series(5, 5) AS slot GROUP BY 1, 2, 3
-   UNION ALL SELECT 5, queue, 'dead_letter', count(*) FROM ${schema}.jobs WHERE is_dead_letter GROUP BY 2`,
+   UNION ALL SELECT 5, queue, 'dead_letter', count(*) FROM ${schema}.jobs WHERE is_dead_letter GROUP BY 2
+   UNION ALL SELECT 5, 'gone' || i, 'completed', 1 FROM generate_series(1, 3000) AS i`,
+  `INSERT INTO ${schema}.idempotency_keys (key, fingerprint, ids, existing, created_at)
+   SELECT 'key' || i, 'f', '["job' || i || '"]', '[]', ${NOW} + i FROM generate_series(1, ${ROWS}) AS i`,
+  `INSERT INTO ${schema}.audit
+   SELECT i, ${NOW} + i, 'r', 'key' || i % 9, NULL, NULL, 'POST', '/', '/', 200
+   FROM generate_series(1, 10000) AS i`,
+  `INSERT INTO ${schema}.traffic
+   SELECT 1, 60000, ${NOW} / 60000 - i / 20, 'q' || i % 20, 1, 1, 0, 0, 1, 5, 1, 5, '5:1', '5:1'
+   FROM generate_series(1, ${ROWS / 3}) AS i`,
   'VACUUM ANALYZE',
 ]
 
@@ -203,6 +212,32 @@ describe('on a large table, no statement reads the whole of it', () => {
       await ledger.insertAll([newJob({ queue: 'q1' }), newJob({ queue: 'q2' })], NOW)
       await ledger.claim([jobMessage('job7'), jobMessage('job17')], TERMS)
     })
+  })
+
+  it('in what is kept of queues, requests and audit', async () => {
+    const plans = await expectIndexed(async () => {
+      const request = { key: 'key7', fingerprint: 'f' }
+      await ledger.insert(newJob({ queue: 'q1' }), NOW, { request })
+      await ledger.read.idempotency.find('key8', NOW)
+      await ledger.idempotency.prune(NOW, 10)
+      const now = NOW + 10 * 60_000
+      await ledger.insert(newJob({ queue: 'q1' }), now)
+      await ledger.read.traffic.history({ queue: 'q1', span: 'minute', from: NOW, to: now })
+      await ledger.read.traffic.history({ queue: null, span: 'hour', from: NOW, to: now })
+      const record = { at: NOW, requestId: 'r', key: 'key1', role: null, address: null }
+      await ledger.audit.append({ ...record, method: 'POST', route: '/', path: '/', status: 1 })
+      await ledger.read.audit.list({ before: 9_000, limit: 10, key: null })
+      await ledger.read.audit.list({ before: 9_000, limit: 10, key: 'key3' })
+      const span = { after: NOW, before: NOW + 1_000 }
+      await ledger.read.lostMessages.list('q1', span, 10)
+      await ledger.lostMessages.rearm('q1', span)
+      await ledger.recordQueue('unused', NOW)
+      await ledger.pauses.pause('unused', NOW)
+      await ledger.idle.look(NOW, 1, () => false)
+      expect(await ledger.idle.delete('unused')).toBe(true)
+    })
+    for (const index of ['idempotency_keys_pkey', 'audit_of_key', 'traffic_pkey', 'traffic_at'])
+      expect(plans).toContain(index)
   })
 
   it('in what runs by the clock', async () => {

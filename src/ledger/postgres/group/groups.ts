@@ -69,17 +69,13 @@ export class Groups {
   write<T>(write: Write<T>): Promise<T> {
     if (this.#isClosed) return Promise.reject(closed())
     return new Promise<T>((resolve, reject) => {
-      const succeed = (result: unknown) => resolve(result as T)
-      this.#waiting.push({
-        weight: 1,
-        isAlone: false,
-        ...write,
-        isLazy: false,
-        succeed,
-        fail: reject,
-      })
+      this.#add(write, (result) => resolve(result as T), reject)
       this.#schedule()
     })
+  }
+
+  #add(write: Write<unknown>, succeed: Waiting['succeed'], fail: Waiting['fail']): void {
+    this.#waiting.push({ weight: 1, isAlone: false, ...write, isLazy: false, succeed, fail })
   }
 
   /** Resolves when every write requested before is committed; rejects if the last group of them failed. */
@@ -113,8 +109,11 @@ export class Groups {
     return this.#fault
   }
 
-  /** Commits what waits; further writes are refused. False: it was closed already. */
-  async close(): Promise<boolean> {
+  /**
+   * Commits what waits, and then `last`, as long as it gives writes; others are refused. False: it was closed
+   * already.
+   */
+  async close(last: () => Write<void> | null = () => null): Promise<boolean> {
     if (this.#isClosed) return false
     this.#isClosed = true
     clearTimeout(this.#timer)
@@ -122,6 +121,14 @@ export class Groups {
     await this.#running
     while (this.#waiting.length > 0 || (this.#lazy.length > 0 && this.#fault === null))
       await this.#runGroup()
+    for (let write = last(); write !== null && this.#fault === null; write = last()) {
+      this.#add(
+        write,
+        () => {},
+        () => {},
+      )
+      await this.#runGroup()
+    }
     await this.#deps.slot.close()
     return true
   }
@@ -163,7 +170,7 @@ export class Groups {
     const waiting = take(this.#waiting)
     if (lazy.length + waiting.length === 0 && this.#fault === null) return
     try {
-      const parts = waiting.some(({ isAlone }) => isAlone)
+      const parts = [...lazy, ...waiting].some(({ isAlone }) => isAlone)
         ? [lazy, waiting]
         : [[...lazy, ...waiting]]
       for (const part of parts) if (part.length > 0 || lazy.length === 0) await this.#commit(part)

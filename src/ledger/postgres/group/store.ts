@@ -240,8 +240,9 @@ export function committed(draft: Draft): void {
     if (mark === null) memory.stale.delete(queue)
     else memory.stale.set(queue, mark)
   }
-  if (changes.traffic.length > 0) memory.traffic.add(changes.traffic)
   for (const queue of empty) memory.counts.delete(queue)
   for (const { effect } of changes.others) effect()
+  // After the effects: what this group has stored was pending before it.
+  if (changes.traffic.length > 0) memory.traffic.add(changes.traffic)
   memory.tombstones = Math.min(memory.tombstones, MAX_TOMBSTONES)
 }

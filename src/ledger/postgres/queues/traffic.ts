@@ -18,7 +18,7 @@ import {
 } from '../../writes/traffic.ts'
 import type { Row } from '../connection.ts'
 import type { Draft } from '../group/draft.ts'
-import type { Groups } from '../group/groups.ts'
+import type { Groups, Write } from '../group/groups.ts'
 import type { Memory } from '../group/memory.ts'
 import type { PartDeps } from '../part.ts'
 import type { Reader } from '../reader.ts'
@@ -74,11 +74,10 @@ export class PostgresTraffic implements TrafficReads {
     for (; left > 0; left -= FLUSHED_AT_ONCE) await this.#groups.write(this.#flush())
   }
 
-  /** Before the ledger is closed. It is only statistics: a database that is away takes it along. */
-  async close(): Promise<void> {
-    await this.store().catch(() => {})
+  /** What is still to be written when the ledger is closed; null: nothing. */
+  last(): Write<void> | null {
     clearTimeout(this.#timer)
-    this.#memory.traffic.onPending = () => {}
+    return this.#memory.traffic.pendingQueues === 0 ? null : this.#flush()
   }
 
   #later(): void {
@@ -90,7 +89,7 @@ export class PostgresTraffic implements TrafficReads {
     }, FLUSH_MS).unref()
   }
 
-  #flush() {
+  #flush(): Write<void> {
     const run = (draft: Draft) => flush(draft, this.#slotId)
     return { wants: {}, run, isAlone: true }
   }
