@@ -83,6 +83,22 @@ export function trafficContract({ harness, ledger, row }: UnderTest): void {
       expect(percentile(new Map(), 0.5)).toBeNull()
     })
 
+    it('misses nothing of what is committed while the rest is stored', async () => {
+      for (let round = 0; round < 5; round++) {
+        const [, , look] = await Promise.all([
+          done('q', START, 1, 1),
+          done('q', START, 1, 1),
+          points(),
+          done('q', START, 1, 1),
+        ])
+        expect(look.length).toBeLessThanOrEqual(1)
+      }
+      expect(await points()).toMatchObject([{ enqueued: 15, completed: 15, timed: 15, waited: 15 }])
+      await harness.reopen()
+      expect(await points()).toMatchObject([{ enqueued: 15, completed: 15, timed: 15, waited: 15 }])
+      expect(ledger.known.traffic.lastHour('q', START)).toMatchObject({ completed: 15 })
+    })
+
     it('of the last whole minutes leaves out the one that goes on', async () => {
       const now = START + 10 * MINUTE + 1
       await done('q', now - 5 * MINUTE - 2, 0, 0)

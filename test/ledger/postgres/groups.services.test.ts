@@ -1,5 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { Draft } from '../../../src/ledger/postgres/group/draft.ts'
+import { Groups } from '../../../src/ledger/postgres/group/groups.ts'
+import { Memory } from '../../../src/ledger/postgres/group/memory.ts'
 import type { PostgresLedger } from '../../../src/ledger/postgres/ledger.ts'
 import { openPostgresLedger } from '../../../src/ledger/postgres/open.ts'
 import { schemaOf } from '../../../src/ledger/postgres/schema.ts'
@@ -51,6 +54,28 @@ describe('a group with a value that PostgreSQL cannot store', () => {
     await ledger.insert(job, NOW)
     expect((await ledger.read.find(job.id))?.envelope).toBe(envelope)
   })
+})
+
+it('a write that wants a group of its own has one, lazy or not', async () => {
+  const prefix = `g${randomUUID().slice(0, 8)}`
+  await opened(prefix)
+  const [schema, memory] = [schemaOf(prefix), new Memory(0, Date.now)]
+  const slot = new Slot({ schema, id: 2, owner: randomUUID(), connect: () => connectTo(url()) })
+  await slot.take()
+  const groups = new Groups({ slot, slotId: 2, schema, memory, logger: SILENT })
+  for (const isLazyAlone of [true, false]) {
+    const drafts = new Map<string, Draft>()
+    const run = (name: string) => ({
+      wants: {},
+      run: (draft: Draft) => void drafts.set(name, draft),
+    })
+    const lazy = new Promise<void>((done) => {
+      groups.lazily({ ...run('lazy'), isAlone: isLazyAlone }, done)
+    })
+    await Promise.all([lazy, groups.write({ ...run('other'), isAlone: !isLazyAlone })])
+    expect(drafts.get('lazy')).not.toBe(drafts.get('other'))
+  }
+  await groups.close()
 })
 
 describe('two ledgers with the same slot', () => {

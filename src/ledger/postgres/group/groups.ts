@@ -169,15 +169,19 @@ export class Groups {
     const lazy = take(this.#lazy)
     const waiting = take(this.#waiting)
     if (lazy.length + waiting.length === 0 && this.#fault === null) return
+    let uncommitted = lazy
     try {
       const parts = [...lazy, ...waiting].some(({ isAlone }) => isAlone)
         ? [lazy, waiting]
         : [[...lazy, ...waiting]]
-      for (const part of parts) if (part.length > 0 || lazy.length === 0) await this.#commit(part)
+      for (const part of parts) {
+        if (part.length > 0 || lazy.length === 0) await this.#commit(part)
+        uncommitted = []
+      }
       if (this.#fault !== null) this.#deps.logger.info({}, 'ledger: writable again')
       this.#fault = null
     } catch (error) {
-      this.#failGroup(error, lazy, waiting)
+      this.#failGroup(error, uncommitted, waiting)
     }
   }
 

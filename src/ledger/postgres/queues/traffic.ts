@@ -81,11 +81,13 @@ export class PostgresTraffic implements TrafficReads {
   }
 
   #later(): void {
+    const again = () => {
+      this.#timer = undefined
+      if (this.#memory.traffic.pendingQueues > 0) this.#later()
+    }
     this.#timer ??= setTimeout(() => {
-      this.#groups.lazily(this.#flush(), () => {
-        this.#timer = undefined
-        if (this.#memory.traffic.pendingQueues > 0) this.#later()
-      })
+      // Dropped, it is tried again with the next change.
+      if (!this.#groups.lazily(this.#flush(), again)) this.#timer = undefined
     }, FLUSH_MS).unref()
   }
 
