@@ -235,6 +235,18 @@ export function copyContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(staleQueues(ledger)).toEqual(['b'])
     })
 
+    it('lists a queue that the write of its first stale copy has recorded, also after a restart', async () => {
+      const dead = {
+        ...jobMessage('unknown', { adopt: () => newJob({ id: 'unknown', queue: 'new' }) }),
+        describe: () => ({ error: null, errors: null, isDeadLetter: false }),
+        ...{ isExpired: false, wasInQueue: false },
+      }
+      await ledger.discardDead(dead, { now: NOW, wall: NOW })
+      expect(staleQueues(ledger)).toEqual(['new'])
+      await harness.reopen()
+      expect(staleQueues(ledger)).toEqual(['new'])
+    })
+
     it('lists a queue after a restart before the sweep ended, and when a copy becomes stale during the sweep', async () => {
       await makeStale('a')
       await harness.reopen()

@@ -23,7 +23,13 @@ describe('the ledgers on SQLite and on PostgreSQL', () => {
           for (const harness of both) await harness.destroy()
         }
       }),
-      { numRuns: RUNS, endOnFailure: true },
+      { numRuns: RUNS, endOnFailure: true, ...replayed() },
     )
   })
 })
+
+/** `OJS_HISTORY=seed,path` of a failure plays it again. */
+function replayed(): { seed?: number; path?: string } {
+  const [seed, path] = (process.env['OJS_HISTORY'] ?? '').split(',')
+  return seed && path ? { seed: Number(seed), path } : {}
+}

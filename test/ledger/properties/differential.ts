@@ -117,6 +117,12 @@ function jobOf({ call, id, now }: Given): NewJob {
   })
 }
 
+/** Some requests have an idempotency key, of few. */
+function requestOf({ n }: Call) {
+  const request = { key: `key-${n % 3}`, fingerprint: `${n % 2}` }
+  return n % 6 === 1 ? { request } : {}
+}
+
 const CONFLICTS = ['reject', 'ignore', 'replace', 'replace_except_schedule'] as const
 
 function uniqueOf(n: number): NewJob['unique'] {
@@ -224,7 +230,7 @@ const VERBS = verbs({
     weight: 6,
     run: (g) => {
       const retryOf = g.call.n % 9 === 0 ? g.other : undefined
-      return g.ledger.insert(jobOf(g), g.now, { cause: g.cause, retryOf })
+      return g.ledger.insert(jobOf(g), g.now, { ...requestOf(g.call), cause: g.cause, retryOf })
     },
   },
   insertAll: {
@@ -232,7 +238,8 @@ const VERBS = verbs({
     run: (g) => {
       const own = jobOf(g)
       const second = newJob({ id: g.other, queue: QUEUE(g.call.other), createdAt: g.now })
-      return g.ledger.insertAll(g.id === g.other ? [own] : [own, second], g.now, { cause: g.cause })
+      const jobs = g.id === g.other ? [own] : [own, second]
+      return g.ledger.insertAll(jobs, g.now, { ...requestOf(g.call), cause: g.cause })
     },
   },
   adoptSchedule: { run: (g) => g.ledger.adoptSchedule(jobOf(g), g.now) },
@@ -245,8 +252,15 @@ const VERBS = verbs({
       await settleLazily(g.ledger)
     },
   },
-  withdraw: { run: (g) => g.ledger.withdraw(g.id, g.nonce) },
-  withdrawAll: { run: (g) => g.ledger.withdrawAll([g.lease]) },
+  withdraw: {
+    run: (g) => g.ledger.withdraw(g.id, g.nonce, requestOf(g.call).request?.key),
+  },
+  withdrawAll: {
+    run: (g) => g.ledger.withdrawAll([g.lease], requestOf(g.call).request?.key),
+  },
+  pause: { run: (g) => g.ledger.pauses.pause(QUEUE(g.call.job), g.now) },
+  resume: { weight: 2, run: (g) => g.ledger.pauses.resume(QUEUE(g.call.job), g.now) },
+  pruneKeys: { isAlone: true, run: (g) => g.ledger.idempotency.prune(g.now, MANY) },
   activate: { run: (g) => g.ledger.activate(g.id, g.now, g.now, g.cause) },
   promote: {
     weight: 3,
@@ -644,6 +658,9 @@ async function allOf(ledger: Ledger, ids: readonly string[], now: number): Promi
     operations: await read.bulk.list({ limit: MANY, offset: 0 }),
     dead: await read.deadLetterStats([]),
     ...(await searchesOf(ledger, now)),
+    traffic: QUEUES.map((queue) => known.traffic.lastHour(queue, now)),
+    paused: QUEUES.map((queue) => known.pauses.since(queue)),
+    remembered: await Promise.all([0, 1, 2].map((n) => read.idempotency.find(`key-${n}`, now))),
     queues: inOrder(known.queues().map(({ name }) => name)),
     retryQueues: byId(known.retryQueues(), (one) => `${one.queue} ${one.delayMs}`),
   }

@@ -166,17 +166,15 @@ export class Groups {
     clearTimeout(this.#timer)
     this.#timer = undefined
     // Lazy writes first, because they were requested before the others.
-    const lazy = take(this.#lazy)
+    const lazy = this.#lazy.splice(0, MAX_WEIGHT)
     const waiting = take(this.#waiting)
     if (lazy.length + waiting.length === 0 && this.#fault === null) return
     let uncommitted = lazy
     try {
-      const parts = [...lazy, ...waiting].some(({ isAlone }) => isAlone)
-        ? [lazy, waiting]
-        : [[...lazy, ...waiting]]
-      for (const part of parts) {
-        if (part.length > 0 || lazy.length === 0) await this.#commit(part)
-        uncommitted = []
+      for (const part of inParts([...lazy, ...waiting])) {
+        await this.#commit(part)
+        const committed = new Set(part)
+        uncommitted = uncommitted.filter((write) => !committed.has(write))
       }
       if (this.#fault !== null) this.#deps.logger.info({}, 'ledger: writable again')
       this.#fault = null
@@ -319,6 +317,17 @@ function settle(write: Waiting, settled: Settled | undefined): void {
 
 function bug(what: string): never {
   throw new Error(`bug: ${what}`)
+}
+
+/** One group, or more if a write is to be one of its own; an empty one, which shows whether the ledger can write. */
+function inParts(writes: readonly Waiting[]): Waiting[][] {
+  const parts: Waiting[][] = [[]]
+  for (const write of writes) {
+    if (write.isAlone) parts.push([write], [])
+    else parts.at(-1)?.push(write)
+  }
+  const filled = parts.filter((part) => part.length > 0)
+  return filled.length > 0 ? filled : [[]]
 }
 
 /** Takes writes from the head of the queue, up to the weight of one group; at least one. */

@@ -110,11 +110,12 @@ export function toStore(schema: string, slot: number, draft: Draft): Statement[]
     ...storeRows(schema, draft),
     ...storeTexts(schema, draft),
     ...storeCounts(schema, slot, draft),
-    ...storeStale(schema, draft),
     ...storeTombstones(schema, draft),
     ...[...draft.changes.sides].flatMap(([table, rows]) => storeSide(schema, table, rows)),
     ...storeGathered(schema, draft),
     ...draft.changes.others.flatMap(({ statement }) => statement ?? []),
+    // Behind the others, which may have recorded its queue.
+    ...storeStale(schema, draft),
     ...endRuns(schema, draft.changes.endedRuns),
   ]
 }
