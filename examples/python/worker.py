@@ -34,6 +34,8 @@ MAX_RESULT = 1_000_000
 MAX_MESSAGE = 10_000
 MAX_EVENT = 7 * 1024 * 1024 - 4096  # with the default OJS_MAX_BODY_BYTES of the gateway
 MAX_DEPTH = 31
+MAX_JOB_DEPTH = 100  # less than Python can copy; a job of HTTP has 32 levels, and results of other steps
+MAX_ID = 255
 
 
 class Permanent(Exception):
@@ -466,16 +468,27 @@ def message_of(error):
 
 
 def read_job(body):
-    """Returns the job without members that are null, or None if the body is not a job."""
-    kinds = dict(id=str, type=str, args=list, expires_at=str, timeout_ms=int,
-                 visibility_timeout_ms=int, x_ojs_generation=int)
+    """Returns the job without members that are null, or None if the body is no job, or none to report about.
+
+    What it raised would end the worker, and the next one, and so on: RabbitMQ delivers the message again.
+    """
     try:
-        job = {name: value for name, value in json.loads(body).items() if value is not None}
-        fits = all(isinstance(value, kinds.get(name, object)) for name, value in job.items())
+        sent = json.loads(body.decode('utf-8-sig'))
+        job = {name: value for name, value in sent.items() if value is not None}
         is_past(job)
-    except (AttributeError, TypeError, ValueError):
+        return job if fits(job) and depth(job) <= MAX_JOB_DEPTH else None
+    except (AttributeError, TypeError, ValueError, OverflowError, RecursionError):
         return None
-    return job if fits and {'id', 'type', 'args'} <= job.keys() else None
+
+
+def fits(job):
+    times = [job.get(name, 0) for name in ('timeout_ms', 'visibility_timeout_ms', 'x_ojs_generation')]
+    return (is_text(job.get('id'), MAX_ID) and is_text(job.get('type')) and isinstance(job.get('args'), list)
+            and all(type(time) is int and 0 <= time < 2 ** 53 for time in times))
+
+
+def is_text(value, longest=math.inf):
+    return isinstance(value, str) and 0 < len(value) <= longest and value.isprintable()
 
 
 def is_past(job):
@@ -485,7 +498,7 @@ def is_past(job):
 
 def attempt_of(headers):
     attempt = headers.get('x-ojs-attempt')
-    return attempt if isinstance(attempt, int) and attempt > 0 else 1
+    return attempt if type(attempt) is int and attempt > 0 else 1
 
 
 def plain(table):

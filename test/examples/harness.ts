@@ -125,13 +125,21 @@ export async function asClient<T>(
 }
 
 /** Publishes a job as a native producer does, and returns its id. */
-export function publishJob(stage: Stage, members: object, headers: object = {}): Promise<string> {
+export async function publishJob(
+  stage: Stage,
+  members: object,
+  headers: object = {},
+): Promise<string> {
   const job = { id: v7(), type: 'email.send', args: ['a@example.com'], ...members }
+  await publishText(stage, JSON.stringify(job), headers)
+  return job.id
+}
+
+/** Publishes whatever text to the queue of the examples. */
+export function publishText(stage: Stage, text: string, headers: object = {}): Promise<void> {
   return asClient(stage, async ({ channel }) => {
-    const content = Buffer.from(JSON.stringify(job))
-    channel.publish('ojs.exchange.direct', 'email', content, { headers })
+    channel.publish('ojs.exchange.direct', 'email', Buffer.from(text), { headers })
     await channel.waitForConfirms()
-    return job.id
   })
 }
 
@@ -163,12 +171,16 @@ export async function expectUsualJobs(stage: Stage, example: Example): Promise<v
 
 /** A report with this job would exceed the gateway's limit; acknowledging the message would lose the job. */
 export async function expectKeptDead(stage: Stage, example: Example): Promise<void> {
-  const dead = () =>
-    asClient(stage, async ({ channel }) => {
-      const { messageCount } = await channel.checkQueue('ojs.queue.dlx.email')
-      return messageCount
-    })
+  const dead = () => keptDead(stage)
   const before = await dead()
   await publishJob(stage, { args: ['a@flaky.example', 'x'.repeat(8 * 1024 * 1024)] })
   await example.until(async () => (await dead()) > before)
+}
+
+/** How many messages are in the dead letter queue of the examples. */
+export function keptDead(stage: Stage): Promise<number> {
+  return asClient(stage, async ({ channel }) => {
+    const { messageCount } = await channel.checkQueue('ojs.queue.dlx.email')
+    return messageCount
+  })
 }

@@ -9,7 +9,9 @@ import {
   asClient,
   Example,
   expectKeptDead,
+  keptDead,
   publishJob,
+  publishText,
   runJob,
   stageForAll,
   withExample,
@@ -63,6 +65,10 @@ worker.HANDLERS['bad'] = bad
 worker.HANDLERS['deaf'] = lambda run: time.sleep(run.job['args'][0])
 worker.main()
 `
+
+function nestedList(depth: number): string {
+  return '['.repeat(depth) + ']'.repeat(depth)
+}
 
 /** The worker as the gateway lists it. */
 async function listed(): Promise<Record<string, unknown>> {
@@ -236,6 +242,30 @@ describe('the Python worker, written from docs/reference/control-protocol.md', (
       await expect.poll(() => stage.client().getJob(expired)).toMatchObject(discarded)
       const { jobs } = await stage.client().deadLetters.list()
       expect(jobs.map(({ id }) => id)).not.toContain(expired)
+    })
+  })
+
+  test('rejects what it cannot read or could not report, and goes on', async () => {
+    const job = (members: string) => `{"id":"${v7()}","type":"email.send",${members}}`
+    const nested = (depth: number) => job(`"args":["a@example.com",${nestedList(depth)}]`)
+    const poison = [
+      '['.repeat(100_000),
+      ...[200, 600, 980, 5_000].map(nested),
+      ...['timeout_ms', 'visibility_timeout_ms', 'x_ojs_generation'].flatMap((name) =>
+        ['9'.repeat(400), '-5', 'true'].map((value) => job(`"args":[],"${name}":${value}`)),
+      ),
+      ...['', '\\ud800', 'x'.repeat(256)].map(
+        (id) => `{"id":"${id}","type":"email.send","args":[]}`,
+      ),
+    ]
+    await withExample(startPython(), async (example) => {
+      const before = await keptDead(stage)
+      for (const content of poison) await publishText(stage, content)
+      await publishText(stage, nested(60))
+      const last = await publishJob(stage, {})
+      await example.until(() => example.has(`started ${last} 1`))
+      expect(example.output.match(/^started /gm)).toHaveLength(2)
+      await expect.poll(() => keptDead(stage)).toBe(before + poison.length)
     })
   })
 
