@@ -45,6 +45,7 @@ import type {
 } from '../native.ts'
 import type { LostQueues, UnwrittenQueues } from '../queues.ts'
 import type { Reads } from '../reads.ts'
+import { claimedUpTo } from '../writes/claimed.ts'
 import type { Draft } from './group/draft.ts'
 import { Groups } from './group/groups.ts'
 import type { Memory } from './group/memory.ts'
@@ -217,7 +218,8 @@ export class PostgresLedger implements Ledger {
     const ids = idsOf(jobMessages)
     return this.#groups.write({
       wants: { ids, sides: this.#sides(CHECKPOINTS, ids) },
-      run: (draft) => jobMessages.map((jobMessage) => claimedMessage(draft, jobMessage, terms)),
+      run: (draft) =>
+        claimedUpTo(jobMessages, terms, (jobMessage) => claimedMessage(draft, jobMessage, terms)),
       weight: ids.length,
     })
   }

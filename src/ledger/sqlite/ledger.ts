@@ -50,6 +50,7 @@ import type {
 import type { Reads } from '../reads.ts'
 import type { SchemaLedger } from '../schemas.ts'
 import type { WorkflowLedger } from '../workflows.ts'
+import { claimedUpTo } from '../writes/claimed.ts'
 import { SqliteBulk } from './bulk/bulk.ts'
 import { prioritizeJob } from './bulk/priority.ts'
 import { Access } from './commit/access.ts'
@@ -290,7 +291,7 @@ export class SqliteLedger implements Ledger {
   claim(jobMessages: readonly ClaimedMessage[], terms: ClaimTerms): Promise<ClaimResult[]> {
     return this.#access.write((protect) => {
       if (jobMessages.length > 1) protect()
-      return jobMessages.map((jobMessage) =>
+      return claimedUpTo(jobMessages, terms, (jobMessage) =>
         claimedMessage(this.#store, jobMessage, terms, protect),
       )
     }, jobMessages.length)
