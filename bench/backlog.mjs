@@ -20,6 +20,21 @@ const PREFETCH = 32
 /** What an additional string in `args` adds beside its own length: a comma and two quotes. */
 const PADDING_OVERHEAD = 3
 
+/**
+ * One of the two sides: its queues, and how deep they were before each round.
+ *
+ * @typedef {object} Side
+ * @property {Stage} stage
+ * @property {number} size
+ * @property {string} ceilingQueue
+ * @property {string} queue
+ * @property {string} padding
+ * @property {import('./table.mjs').JobMessage} jobMessage
+ * @property {number[]} depths
+ * @property {number} fillRate
+ * @property {number} filledRssMb
+ */
+
 const LOOP_SIDES = { ceiling: 'no backlog', gateway: 'backlog' }
 
 /**
@@ -49,7 +64,17 @@ async function measure(shallowStage, deepStage, plan, isPolicySet) {
   const size = plan.quick ? QUICK_BACKLOG : BACKLOG
   const shallow = await prepare(shallowStage, 0)
   const deep = await prepare(deepStage, size)
-  const rounds = await alternate(plan, {
+  const rounds = await measureAll(plan, shallow, deep)
+  return report(plan, deep, rounds, isPolicySet)
+}
+
+/**
+ * @param {Plan} plan
+ * @param {Side} shallow
+ * @param {Side} deep
+ */
+function measureAll(plan, shallow, deep) {
+  return alternate(plan, {
     ceilingWithout: (seconds) => publish(shallow, seconds),
     ceilingWith: (seconds) => publish(deep, seconds),
     pushWithout: (seconds) => push(shallow, seconds),
@@ -59,22 +84,27 @@ async function measure(shallowStage, deepStage, plan, isPolicySet) {
     loopWithout: (seconds) => circulate(shallow, seconds),
     loopWith: (seconds) => circulate(deep, seconds),
   })
-  return report(plan, deep, rounds, isPolicySet)
 }
 
 /**
  * Prepares two queues of equal depth: the gateway's holds job messages of jobs, the ceiling's copies of one.
+ * @param {import('./stage.mjs').Stage} stage
+ * @param {number} size
  */
 async function prepare(stage, size) {
   const { queue: ceilingQueue, padding, jobMessage } = await paddedQueue(stage)
   const queue = await stage.newQueue(padding)
-  const side = { stage, size, ceilingQueue, queue, padding, jobMessage, depths: [] }
+  /** @type {Side} */
+  const side = {
+    ...{ stage, size, ceilingQueue, queue, padding, jobMessage, depths: [] },
+    ...{ fillRate: Number.NaN, filledRssMb: Number.NaN },
+  }
   if (size > 0) {
     say(`  filling two queues with ${size} messages of ${jobMessage.bytes} bytes`)
     await stage.raw.call('fill', { count: size })
     const fill = { url: stage.url, queue, padding, count: size }
     side.fillRate = await stage.http.push.call('fill', fill)
-    side.filledRssMb = residentMb(stage.watch.gateway)
+    side.filledRssMb = residentMb(stage.watch.gateway ?? 0)
   }
   return side
 }
@@ -91,6 +121,10 @@ async function paddedQueue(stage) {
   return { queue, padding, jobMessage }
 }
 
+/**
+ * @param {Side} side
+ * @param {number} seconds
+ */
 async function publish(side, seconds) {
   const { stage, ceilingQueue } = side
   const before = await stage.depth(ceilingQueue)
@@ -102,6 +136,10 @@ async function publish(side, seconds) {
   return round
 }
 
+/**
+ * @param {Side} side
+ * @param {number} seconds
+ */
 async function push(side, seconds) {
   const { stage, queue, padding } = side
   const before = await stage.depth(queue)
@@ -113,6 +151,10 @@ async function push(side, seconds) {
   return round
 }
 
+/**
+ * @param {Side} side
+ * @param {number} seconds
+ */
 async function circulate(side, seconds) {
   const { stage, queue, padding } = side
   side.depths.push(await stage.depth(queue))
@@ -120,6 +162,10 @@ async function circulate(side, seconds) {
   return stage.http.drain.call('circulate', { ...load, seconds, watch: stage.watch })
 }
 
+/**
+ * @param {Side} side
+ * @param {number} seconds
+ */
 async function circulateBare(side, seconds) {
   const { stage, ceilingQueue } = side
   side.depths.push(await stage.depth(ceilingQueue))
@@ -128,11 +174,21 @@ async function circulateBare(side, seconds) {
   return stage.raw.call('circulate', load)
 }
 
-/** Removes as many messages as a round added, the oldest first, so that all rounds start alike. */
+/**
+ * Removes as many messages as a round added, the oldest first, so that all rounds start alike.
+ * @param {{ stage: import('./stage.mjs').Stage, size: number }} given
+ * @param {string} queue
+ */
 function restore({ stage, size }, queue) {
   return size === 0 ? stage.purge(queue) : stage.trim(queue, size)
 }
 
+/**
+ * @param {{ title: string, profile: string }} given
+ * @param {Side} deep
+ * @param {Awaited<ReturnType<typeof measureAll>>} rounds
+ * @param {boolean} isPolicySet
+ */
 function report({ title, profile }, deep, rounds, isPolicySet) {
   const { ceilingWithout, pushWithout, ceilingWith, pushWith } = rounds
   const { bareLoopWithout, bareLoopWith, loopWithout, loopWith } = rounds

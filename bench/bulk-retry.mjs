@@ -39,7 +39,7 @@ const TYPE = 'application/openjobspec+json'
 const profile = values.quorum ? 'quorum' : 'classic'
 const dir = values.profile
 if (dir) mkdirSync(resolve(dir), { recursive: true })
-const profiler = (name) =>
+const profiler = (/** @type {string} */ name) =>
   dir ? ['--cpu-prof', `--cpu-prof-dir=${resolve(dir)}`, `--cpu-prof-name=${name}.cpuprofile`] : []
 
 const stage = new Stage(profile, 'bulk')
@@ -71,7 +71,7 @@ async function bury() {
   say(`making ${JOBS} dead letters`)
   await stage.http.push.call('fill', { url: stage.url, queue: QUEUE, count: JOBS })
   let left = JOBS
-  const work = async (_, i) => {
+  const work = async (/** @type {unknown} */ _, /** @type {number} */ i) => {
     const worker = { worker_id: `w-${i}` }
     while (left > 0) {
       const { jobs } = await ask('POST', '/workers/fetch', {
@@ -79,7 +79,11 @@ async function bury() {
       })
       if (jobs.length === 0) continue
       left -= jobs.length
-      const items = jobs.map(({ id }) => ({ action: 'nack', job_id: id, error: ERROR }))
+      const items = jobs.map((/** @type {{ id: string }} */ { id }) => ({
+        action: 'nack',
+        job_id: id,
+        error: ERROR,
+      }))
       await ask('POST', '/workers/settle', { ...worker, items })
     }
   }
@@ -102,12 +106,16 @@ async function retryBesidePush() {
   }
 }
 
-/** The relay has published what the operation owed. */
+/**
+ * The relay has published what the operation owed.
+ * @param {{ created_at: string }} given
+ */
 async function untilPublished({ created_at: createdAt }) {
   while ((await stage.depth(QUEUE)) < JOBS) await sleep(100)
   return Date.now() - Date.parse(createdAt)
 }
 
+/** @param {number} count */
 async function pushRounds(count) {
   const rounds = []
   for (let i = 0; i < count; i++) rounds.push(await pushRound())
@@ -126,6 +134,11 @@ async function pushRound() {
   return round
 }
 
+/**
+ * @param {{ succeeded: number, failed: number, created_at: string, ended_at: string }} given
+ * @param {import('./rounds.mjs').Round[]} alone
+ * @param {import('./rounds.mjs').Round[]} beside
+ */
 function report({ succeeded, failed, created_at: from, ended_at: to }, alone, beside) {
   const seconds = (Date.parse(to) - Date.parse(from)) / 1000
   console.log(`${describeMachine()}, RabbitMQ ${stage.brokerVersion}, ${profile}`)
@@ -140,6 +153,10 @@ function report({ succeeded, failed, created_at: from, ended_at: to }, alone, be
   console.log(`p99 ratio: ${ratio.toFixed(2)} (wanted: below 2)`)
 }
 
+/**
+ * @param {string} name
+ * @param {import('./rounds.mjs').Round[]} rounds
+ */
 function row(name, rounds) {
   if (rounds.length === 0) return
   const cpu = median(rounds.map((round) => round.cpu.gateway))
@@ -148,11 +165,20 @@ function row(name, rounds) {
   console.log([name, rounds.length, ...numbers].join(' | '))
 }
 
+/**
+ * @param {import('./rounds.mjs').Round[]} rounds
+ * @param {'rate' | 'p50' | 'p99'} name
+ */
 function middle(rounds, name) {
   return median(rounds.map((round) => round[name]))
 }
 
-/** @returns {Promise<any>} */
+/**
+ * @returns {Promise<any>}
+ * @param {string} method
+ * @param {string} path
+ * @param {object} [body]
+ */
 async function ask(method, path, body) {
   const response = await fetch(`${stage.url}/ojs/v1${path}`, {
     method,

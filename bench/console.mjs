@@ -83,6 +83,10 @@ async function fill() {
   }
 }
 
+/**
+ * @param {import('playwright-core').Browser} browser
+ * @param {string} path
+ */
 async function open(browser, path) {
   const context = await browser.newContext({ viewport: WINDOW, locale: 'en' })
   context.setDefaultTimeout(PATIENCE_MS)
@@ -91,8 +95,13 @@ async function open(browser, path) {
   return { page, context }
 }
 
-/** Of the overview, with an empty cache: when something is seen, when its figures are there, and what it weighs. */
+/**
+ * Of the overview, with an empty cache: when something is seen, when its figures are there, and what it weighs.
+ * @param {import('playwright-core').Browser} browser
+ */
 async function firstView(browser) {
+  /** @type {string[]} */
+  /** @type {Record<'painted' | 'ready' | 'bytes', number>[]} */
   const seen = []
   for (let i = 0; i < VIEWS; i++) {
     const { page, context } = await open(browser, '/')
@@ -102,7 +111,8 @@ async function firstView(browser) {
     seen.push(await page.evaluate(FIRST_VIEW))
     await context.close()
   }
-  const of = (name) => Math.round(median(seen.map((each) => each[name])))
+  const of = (/** @type {'painted' | 'ready' | 'bytes'} */ name) =>
+    Math.round(median(seen.map((each) => each[name])))
   console.log(`first view, median of ${VIEWS}:`)
   console.log(`  first contentful paint     ${of('painted')} ms`)
   console.log(`  figures there, interactive ${of('ready')} ms`)
@@ -120,7 +130,10 @@ const FIRST_VIEW = `(() => {
   }
 })()`
 
-/** With all jobs read into the list. */
+/**
+ * With all jobs read into the list.
+ * @param {import('playwright-core').Browser} browser
+ */
 async function atManyJobs(browser) {
   const { page, context } = await open(browser, '/jobs')
   await page.locator('.job-list tbody tr').first().waitFor()
@@ -166,9 +179,10 @@ async function atManyJobs(browser) {
   await context.close()
 }
 
+/** @param {import('playwright-core').CDPSession} cdp */
 async function busySeconds(cdp) {
   const { metrics } = await cdp.send('Performance.getMetrics')
-  return metrics.find(({ name }) => name === 'TaskDuration').value
+  return metrics.find(({ name }) => name === 'TaskDuration')?.value ?? 0
 }
 
 /** @param {number} count */
@@ -212,11 +226,15 @@ const WATCH_EVENTS = `(() => {
   }).observe({ type: 'event', durationThreshold: 16 })
 })()`
 
-/** CPU of the gateway, in percent of a core. */
+/**
+ * CPU of the gateway, in percent of a core.
+ * @param {import('playwright-core').Browser} browser
+ */
 async function openConsoles(browser) {
   const idle = await cpuOver(SECONDS)
   const consoles = []
-  for (let i = 0; i < CONSOLES; i++) consoles.push(await open(browser, PAGES[i % PAGES.length]))
+  for (let i = 0; i < CONSOLES; i++)
+    consoles.push(await open(browser, PAGES[i % PAGES.length] ?? '/'))
   // What they ask for once, at their start, is over.
   await sleep(5_000)
   let requests = 0

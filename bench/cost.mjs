@@ -9,6 +9,7 @@ import { parseArgs } from 'node:util'
 import { SqliteLedger } from '../dist/ledger/sqlite/ledger.js'
 import { openLedgerFile } from '../dist/ledger/sqlite/open.js'
 import { TrafficMinutes } from '../dist/ledger/sqlite/state/queue-traffic.js'
+import { median } from './statistics.mjs'
 
 const { values } = parseArgs({
   options: {
@@ -29,12 +30,25 @@ const logger = { debug: silent, info: silent, warn: console.warn, error: console
 const dir = mkdtempSync(join(process.env['TMPDIR'] ?? '/tmp', 'ojs-cost-'))
 process.on('exit', () => rmSync(dir, { recursive: true, force: true }))
 
+/**
+ * @typedef {import('../dist/job/job.js').NewJob} NewJob
+ * @typedef {Record<'push' | 'claim' | 'ack', number[]>} Costs
+ * @typedef {{ name: string, ledger: SqliteLedger, costs: Costs }} Life
+ */
+
+/** @returns {never} */
+const known = () => {
+  throw new Error('the ledger knows every job')
+}
+
 /** The statements of `TrafficMinutes` that note something, and what stands for them in a ledger without. */
-const NOTES = ['enqueued', 'completed', 'waited']
-const noted = NOTES.map((name) => [name, TrafficMinutes.prototype[name]])
+const NOTES = /** @type {const} */ (['enqueued', 'completed', 'waited'])
+const noted = NOTES.map((name) => ({ name, own: TrafficMinutes.prototype[name] }))
 /** @param {boolean} isOn */
 function countTraffic(isOn) {
-  for (const [name, own] of noted) TrafficMinutes.prototype[name] = isOn ? own : silent
+  for (const { name, own } of noted) {
+    Object.assign(TrafficMinutes.prototype, { [name]: isOn ? own : silent })
+  }
 }
 
 /** `history = iif(…) || line` in an UPDATE, without what it appends. The line's parameter stays in use. */
@@ -81,6 +95,7 @@ async function openLedger(name) {
 }
 
 let made = 0
+/** @returns {NewJob} */
 function newJob() {
   made += 1
   const id = `0197a1c3-77d0-7aa1-9d55-${String(made).padStart(12, '0')}`
@@ -98,7 +113,11 @@ function newJob() {
   }
 }
 
-/** µs of CPU per job of `act`, called for each job, in groups. */
+/**
+ * µs of CPU per job of `act`, called for each job, in groups.
+ * @param {readonly NewJob[]} jobs
+ * @param {(job: NewJob) => Promise<unknown>} act
+ */
 async function costOf(jobs, act) {
   const start = process.cpuUsage()
   for (let i = 0; i < jobs.length; i += GROUP) {
@@ -108,15 +127,16 @@ async function costOf(jobs, act) {
   return (user + system) / jobs.length
 }
 
+/** @param {Life} life */
 async function live({ name, ledger, costs }) {
   countTraffic(name !== 'without statistics')
   const terms = { workerId: 'worker-7', leaseMs: null, defaultLeaseMs: 30_000 }
   const jobs = Array.from({ length: JOBS }, newJob)
   const cause = { requestId: 'req_0197a1c377d07aa19d55', principal: 'key' }
-  costs.push.push(await costOf(jobs, (job) => ledger.insert({ ...job, cause }, Date.now())))
+  costs.push.push(await costOf(jobs, (job) => ledger.insert(job, Date.now(), { cause })))
   costs.claim.push(
     await costOf(jobs, ({ id }) => {
-      const message = { id, generation: 0, attempt: 1, isHeldDelivery: false }
+      const message = { id, generation: 0, attempt: 1, isHeldDelivery: false, adopt: known }
       return ledger.claim([message], { ...terms, now: Date.now(), wall: Date.now() })
     }),
   )
@@ -125,24 +145,27 @@ async function live({ name, ledger, costs }) {
   )
 }
 
-const median = (list) => list.toSorted((a, b) => a - b)[list.length >> 1]
-
 const names = ['whole', ...Object.keys(INSTEAD), 'without history', 'without statistics']
+/** @type {Life[]} */
 const ledgers = []
 for (const name of names) ledgers.push(await openLedger(name))
 for (let round = 0; round <= ROUNDS; round++) {
   // Each begins a round once, so that none always runs after the same one.
-  for (let i = 0; i < ledgers.length; i++) await live(ledgers[(round + i) % ledgers.length])
+  const first = round % ledgers.length
+  for (const one of [...ledgers.slice(first), ...ledgers.slice(0, first)]) await live(one)
   if (round === 0)
     for (const { costs } of ledgers) for (const list of Object.values(costs)) list.length = 0
 }
 console.log(`µs of CPU per job, medians of ${ROUNDS} rounds of ${JOBS} jobs`)
 console.log('ledger | PUSH | claim | ack | life | ratio of lives to the whole, in the same round')
 console.log('---|--:|--:|--:|--:|--:')
-const lifeOf = ({ push, claim, ack }, i) => push[i] + claim[i] + ack[i]
+/** @param {Costs | undefined} costs */
+const livesOf = (costs) =>
+  (costs?.push ?? []).map((push, i) => push + (costs?.claim[i] ?? 0) + (costs?.ack[i] ?? 0))
+const whole = livesOf(ledgers[0]?.costs)
 for (const { name, ledger, costs } of ledgers) {
-  const lives = costs.push.map((_, i) => lifeOf(costs, i))
-  const ratios = lives.map((life, i) => life / lifeOf(ledgers[0].costs, i))
+  const lives = livesOf(costs)
+  const ratios = lives.map((life, i) => life / (whole[i] ?? Number.NaN))
   const cells = [costs.push, costs.claim, costs.ack, lives].map((list) => median(list).toFixed(1))
   console.log([name, ...cells, median(ratios).toFixed(3)].join(' | '))
   await ledger.close()

@@ -29,8 +29,10 @@ export async function measureFleet(stage, plan) {
       result: { kind: 'fleet', gateway: [round] },
     })
   }
-  rows.at(-1).result.note = noteOf(rows.map(({ result }) => result.gateway[0]))
-  return rows
+  const note = noteOf(rows.flatMap(({ result }) => result.gateway))
+  return rows.map((row, i) =>
+    i === rows.length - 1 ? { ...row, result: { ...row.result, note } } : row,
+  )
 }
 
 /**
@@ -44,6 +46,7 @@ async function measureSize(stage, size, seconds) {
   const { id: heldId } = await stage.sample(queue)
   await fleet.call('open', { native: stage.native, queue, size, heldId })
   const { url, watch } = stage
+  /** @type {import('./rounds.mjs').Round} */
   const round = await fleet.call('flow', { url, queue, seconds, watch })
   // Copies of one job message. No worker can take two of them, so each worker runs the job that is cancelled.
   await stage.raw.call('fill', { count: size })
@@ -58,6 +61,7 @@ async function measureSize(stage, size, seconds) {
   }
 }
 
+/** @param {readonly Awaited<ReturnType<typeof measureSize>>[]} rounds */
 function noteOf(rounds) {
   const rates = rounds.map(({ perWorker }) => perWorker)
   const apart = 100 * (Math.max(...rates) / Math.min(...rates) - 1)

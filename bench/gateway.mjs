@@ -47,12 +47,17 @@ export async function startGateway({ main, nodeArgs, env, dir }) {
   return { url, pid, stop }
 }
 
+/** @param {NodeJS.ProcessEnv} env */
 function withoutGatewaySettings(env) {
   return Object.fromEntries(
     Object.entries(env).filter(([name]) => !name.startsWith('OJS_') && name !== 'AMQP_URL'),
   )
 }
 
+/**
+ * @param {string} logFile
+ * @param {() => boolean} hasExited
+ */
 async function untilListening(logFile, hasExited) {
   const deadline = Date.now() + START_TIMEOUT_MS
   while (!hasExited() && Date.now() < deadline) {

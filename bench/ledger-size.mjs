@@ -54,12 +54,17 @@ export async function measureLedgerSize(stage, plan) {
   ]
 }
 
+/** @param {import('./stage.mjs').Stage} stage */
 async function prepare(stage) {
   const ceilingQueue = await stage.newQueue()
   await stage.sample(ceilingQueue)
   return { stage, ceilingQueue }
 }
 
+/**
+ * @param {{ stage: import('./stage.mjs').Stage, ceilingQueue: string }} given
+ * @param {number} seconds
+ */
 async function publish({ stage, ceilingQueue }, seconds) {
   const load = { inFlight: CONNECTIONS, seconds, watch: stage.watch }
   const round = await stage.raw.call('publish', load)
@@ -67,6 +72,10 @@ async function publish({ stage, ceilingQueue }, seconds) {
   return round
 }
 
+/**
+ * @param {{ stage: import('./stage.mjs').Stage }} given
+ * @param {number} seconds
+ */
 async function push({ stage }, seconds) {
   const queue = await stage.newQueue()
   const load = { url: stage.url, queue, connections: CONNECTIONS, jobsPerRequest: 1 }

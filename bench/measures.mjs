@@ -41,14 +41,18 @@ export function measureBatch(stage, plan) {
  * @param {Plan} plan
  */
 export async function measureUnique(stage, plan) {
-  const side = (unique) => async (seconds) => {
-    const queue = await stage.newQueue()
-    const load = { url: stage.url, queue, unique, connections: CONNECTIONS, watch: stage.watch }
-    const round = await stage.http.push.call('pushNumbered', { ...load, seconds })
-    checkArrived(await stage.purge(queue), round.created)
-    return round
-  }
-  const rounds = await alternate(plan, { ceiling: side(), gateway: side({ period: 'PT1H' }) })
+  const side =
+    (/** @type {object | undefined} */ unique) => async (/** @type {number} */ seconds) => {
+      const queue = await stage.newQueue()
+      const load = { url: stage.url, queue, unique, connections: CONNECTIONS, watch: stage.watch }
+      const round = await stage.http.push.call('pushNumbered', { ...load, seconds })
+      checkArrived(await stage.purge(queue), round.created)
+      return round
+    }
+  const rounds = await alternate(plan, {
+    ceiling: side(undefined),
+    gateway: side({ period: 'PT1H' }),
+  })
   return { kind: 'rate', ...rounds }
 }
 
@@ -62,13 +66,13 @@ async function comparePush(stage, plan, { connections, jobsPerRequest }) {
   const ceilingQueue = await stage.newQueue()
   const jobMessage = await stage.sample(ceilingQueue)
   const inFlight = connections * jobsPerRequest
-  const ceiling = async (seconds) => {
+  const ceiling = async (/** @type {number} */ seconds) => {
     const load = { inFlight, seconds, watch: stage.watch }
     const round = await stage.raw.call('publish', load)
     checkArrived(await stage.purge(ceilingQueue), round.created)
     return round
   }
-  const gateway = async (seconds) => {
+  const gateway = async (/** @type {number} */ seconds) => {
     const queue = await stage.newQueue()
     const load = { url: stage.url, queue, connections, jobsPerRequest, watch: stage.watch }
     const round = await stage.http.push.call('push', { ...load, seconds })
@@ -103,7 +107,7 @@ export async function measureLatency(stage, plan) {
  * @param {Plan} plan
  */
 export async function measureFlow(stage, plan) {
-  const gateway = async (seconds) => {
+  const gateway = async (/** @type {number} */ seconds) => {
     const queue = await stage.newQueue()
     const load = { url: stage.url, queue, connections: CONNECTIONS, seconds, watch: stage.watch }
     return stage.http.flow.call('flow', load)
@@ -119,7 +123,7 @@ export async function measureFlow(stage, plan) {
 export async function measureDrain(stage, plan) {
   const ceilingQueue = await stage.newQueue()
   await stage.sample(ceilingQueue)
-  const ceiling = async (seconds) => {
+  const ceiling = async (/** @type {number} */ seconds) => {
     const jobs = jobsFor(seconds)
     await stage.raw.call('fill', { count: jobs })
     const brokerQueue = stage.brokerQueue(ceilingQueue)
@@ -128,7 +132,7 @@ export async function measureDrain(stage, plan) {
     await stage.purge(ceilingQueue)
     return round
   }
-  const gateway = async (seconds) => {
+  const gateway = async (/** @type {number} */ seconds) => {
     const jobs = jobsFor(seconds)
     const queue = await stage.newQueue()
     await stage.http.push.call('fill', { url: stage.url, queue, count: jobs })
@@ -146,16 +150,17 @@ export async function measureDrain(stage, plan) {
  * @param {Plan} plan
  */
 export async function measureWorkflows(stage, plan) {
-  const side = (fill) => async (seconds) => {
-    const jobs = STEPS_PER_SECOND * (seconds + 1)
-    const queue = await stage.newQueue()
-    await stage.purge(queue)
-    await stage.http.push.call(fill, { url: stage.url, queue, count: jobs, length: CHAIN_LENGTH })
-    const load = { ...DRAIN, url: stage.url, queue, jobs, seconds, watch: stage.watch }
-    const round = await stage.http.drain.call('drain', load)
-    await stage.purge(queue)
-    return round
-  }
+  const side =
+    (/** @type {'fill' | 'fillChains'} */ fill) => async (/** @type {number} */ seconds) => {
+      const jobs = STEPS_PER_SECOND * (seconds + 1)
+      const queue = await stage.newQueue()
+      await stage.purge(queue)
+      await stage.http.push.call(fill, { url: stage.url, queue, count: jobs, length: CHAIN_LENGTH })
+      const load = { ...DRAIN, url: stage.url, queue, jobs, seconds, watch: stage.watch }
+      const round = await stage.http.drain.call('drain', load)
+      await stage.purge(queue)
+      return round
+    }
   const rounds = await alternate(plan, { ceiling: side('fill'), gateway: side('fillChains') })
   return { kind: 'rate', ...rounds }
 }
@@ -167,7 +172,7 @@ export async function measureWorkflows(stage, plan) {
  * @param {Plan} plan
  */
 export async function measureWorker(stage, plan) {
-  const side = (isSingle) => async (seconds) => {
+  const side = (/** @type {boolean} */ isSingle) => async (/** @type {number} */ seconds) => {
     const jobs = jobsFor(seconds)
     const queue = await stage.newQueue()
     await stage.http.push.call('fill', { url: stage.url, queue, count: jobs })

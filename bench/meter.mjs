@@ -31,7 +31,8 @@ export class Meter {
   stop() {
     const after = this.#snapshot()
     const seconds = (after.at - this.#before.at) / 1000
-    const used = (name) => (after.cpu[name] - this.#before.cpu[name]) / seconds
+    const used = (/** @type {string} */ name) =>
+      (after.cpu[name] - this.#before.cpu[name]) / seconds
     const percent = Object.fromEntries(
       Object.keys(this.#watched).map((name) => [name, 100 * used(name)]),
     )
@@ -44,7 +45,7 @@ export class Meter {
   }
 
   #snapshot() {
-    const cpu = Object.entries(this.#watched).map(([name, pid]) => [name, processSeconds(pid)])
+    const cpu = Object.entries(this.#watched).map(([name, pid = 0]) => [name, processSeconds(pid)])
     return {
       at: performance.now(),
       cpu: { ...Object.fromEntries(cpu), machine: machineSeconds() },
@@ -64,6 +65,7 @@ export async function quietMachine(signal) {
   }
 }
 
+/** @param {number} pid */
 function processSeconds(pid) {
   // Fields 14 and 15 (utime, stime), counted after the command name, which may hold spaces.
   const stat = readText(`/proc/${pid}/stat`)
@@ -89,12 +91,18 @@ export function residentMb(pid) {
   return statusKb(pid, 'VmRSS') / 1024
 }
 
-/** The peak memory of a process since `forgetPeak`. */
+/**
+ * The peak memory of a process since `forgetPeak`.
+ * @param {number} pid
+ */
 function peakMb(pid) {
   return statusKb(pid, 'VmHWM') / 1024
 }
 
-/** Resets the peak: writing 5 tells Linux to do so. If that fails, the peak is that of the whole run. */
+/**
+ * Resets the peak: writing 5 tells Linux to do so. If that fails, the peak is that of the whole run.
+ * @param {number} pid
+ */
 function forgetPeak(pid) {
   try {
     writeFileSync(`/proc/${pid}/clear_refs`, '5')
@@ -103,6 +111,10 @@ function forgetPeak(pid) {
   }
 }
 
+/**
+ * @param {number} pid
+ * @param {string} field
+ */
 function statusKb(pid, field) {
   const line = readText(`/proc/${pid}/status`)
     .split('\n')

@@ -19,7 +19,7 @@ const POLL_MS = 20
  */
 export async function measureNative(stage, plan) {
   const ceiling = await consumedCeiling(stage)
-  const gateway = async (seconds) => {
+  const gateway = async (/** @type {number} */ seconds) => {
     const load = await postedJobs(stage, seconds)
     const round = await stage.amqp.worker.call('work', { ...load, watch: stage.watch })
     await stage.amqp.worker.call('verify', load)
@@ -35,7 +35,7 @@ export async function measureNative(stage, plan) {
  */
 export async function measureAlone(stage, plan) {
   const ceiling = await consumedCeiling(stage)
-  const gateway = async (seconds) => {
+  const gateway = async (/** @type {number} */ seconds) => {
     const load = await postedJobs(stage, seconds)
     await stage.stopGateway()
     const alone = { ...load, isAlone: true, watch: stage.watch }
@@ -58,14 +58,22 @@ export async function measureAlone(stage, plan) {
   ]
 }
 
-/** Without the CPU, which, like the rest of the round, is the worker's. */
+/**
+ * Without the CPU, which, like the rest of the round, is the worker's.
+ * @param {{ emptyS: number }} given
+ */
 function recoveryOf({ emptyS }) {
-  return { emptyS, cpu: {} }
+  const round = /** @type {unknown} */ ({ emptyS, cpu: {} })
+  return /** @type {import('./rounds.mjs').Round} */ (round)
 }
 
 const ALONE = { ceiling: 'raw amqplib', gateway: 'worker alone' }
 
-/** Starts the gateway and returns seconds since the start of its process. */
+/**
+ * Starts the gateway and returns seconds since the start of its process.
+ * @param {import('./stage.mjs').Stage} stage
+ * @param {{ queue: string } & object} given
+ */
 async function comeBack(stage, { queue, ...load }) {
   const startedAt = performance.now()
   const elapsed = () => (performance.now() - startedAt) / 1000
@@ -86,7 +94,7 @@ async function comeBack(stage, { queue, ...load }) {
 async function consumedCeiling(stage) {
   const queue = await stage.newQueue()
   await stage.sample(queue)
-  return async (seconds) => {
+  return async (/** @type {number} */ seconds) => {
     const jobs = jobsFor(seconds)
     await stage.raw.call('fill', { count: jobs })
     const load = { brokerQueue: stage.brokerQueue(queue), jobs, prefetch: CONCURRENCY }
@@ -108,7 +116,11 @@ async function postedJobs(stage, seconds) {
   return { native: stage.native, url, queue, jobs, concurrency: CONCURRENCY }
 }
 
-/** One row for each number of calls in flight. The ceiling publishes the producer's own message. */
+/**
+ * One row for each number of calls in flight. The ceiling publishes the producer's own message.
+ * @param {import('./stage.mjs').Stage} stage
+ * @param {import('./rounds.mjs').Plan} plan
+ */
 export async function measureProducer(stage, plan) {
   const rows = []
   for (const inFlight of IN_FLIGHT) {
@@ -119,17 +131,22 @@ export async function measureProducer(stage, plan) {
   return rows
 }
 
+/**
+ * @param {import('./stage.mjs').Stage} stage
+ * @param {import('./rounds.mjs').Plan} plan
+ * @param {number} inFlight
+ */
 async function compareProducer(stage, plan, inFlight) {
   const ceilingQueue = await stage.newQueue()
   await stage.purge(ceilingQueue)
   await stage.amqp.producer.call('produceOne', { native: stage.native, queue: ceilingQueue })
   const jobMessage = await stage.sample(ceilingQueue)
-  const ceiling = async (seconds) => {
+  const ceiling = async (/** @type {number} */ seconds) => {
     const round = await stage.raw.call('publish', { inFlight, seconds, watch: stage.watch })
     checkArrived(await stage.purge(ceilingQueue), round.created)
     return round
   }
-  const gateway = async (seconds) => {
+  const gateway = async (/** @type {number} */ seconds) => {
     const queue = await stage.newQueue()
     const load = { queue, inFlight, seconds, watch: stage.watch }
     const round = await stage.amqp.producer.call('produce', load)
@@ -139,6 +156,10 @@ async function compareProducer(stage, plan, inFlight) {
   return { kind: 'rate', jobMessage, ...(await alternate(plan, { ceiling, gateway })) }
 }
 
+/**
+ * @param {import('./stage.mjs').Stage} stage
+ * @param {import('./rounds.mjs').Plan} plan
+ */
 export async function measureStartLatency(stage, plan) {
   const ceilingQueue = await stage.newQueue()
   await stage.sample(ceilingQueue)
@@ -164,18 +185,19 @@ const PACED = { connections: 64, concurrency: CONCURRENCY }
  * @param {Plan} plan
  */
 export async function measureHalfLoad(stage, plan) {
-  const paced = async (seconds, rate) => {
+  const paced = async (/** @type {number} */ seconds, /** @type {number | undefined} */ rate) => {
     const queue = await stage.newQueue()
     await stage.purge(queue)
     const load = { ...PACED, native: stage.native, url: stage.url, queue, rate }
     return await stage.amqp.worker.call('pace', { ...load, seconds, watch: stage.watch })
   }
+  /** @type {number[]} */
   const full = []
-  const ceiling = async (seconds) => {
-    const round = await paced(seconds)
+  const ceiling = async (/** @type {number} */ seconds) => {
+    const round = await paced(seconds, undefined)
     full.push(round.rate)
     return round
   }
-  const gateway = (seconds) => paced(seconds, (full.at(-1) ?? 0) / 2)
+  const gateway = (/** @type {number} */ seconds) => paced(seconds, (full.at(-1) ?? 0) / 2)
   return { kind: 'rate', ...(await alternate(plan, { ceiling, gateway })) }
 }

@@ -3,12 +3,32 @@ import { say } from '../scripts/process/progress.mjs'
 import { DISTURBED_PERCENT, quietMachine } from './meter.mjs'
 
 /**
+ * What a round has measured; each kind of row has some of these.
+ *
+ * @typedef {object} Round
+ * @property {Record<'load' | 'gateway' | 'broker' | 'others', number>} cpu in percent of one core
+ * @property {number} rate per second
+ * @property {number} p50 in ms, as those below
+ * @property {number} p99
+ * @property {number} max
+ * @property {number} emptyS
+ * @property {number} knownS
+ * @property {number} perWorker
+ * @property {number} rssMb
+ * @property {number} created
+ * @property {number} inRate
+ * @property {Record<string, number>} [other] how many answers had another status
+ *
+ * @typedef {'rate' | 'p50' | 'p99'} Figure
+ */
+
+/**
  * What a row is measured with: the options of the command line, and the row's own members.
  *
  * @typedef {object} Plan
  * @property {string} title
  * @property {string} profile
- * @property {string} [wanted]
+ * @property {string} wanted
  * @property {number} rounds
  * @property {number} seconds
  * @property {boolean} quick
@@ -25,7 +45,6 @@ const MAX_TRIES = 20
  * Runs one warm-up round of each side, then the sides in turns: ceiling, gateway, ceiling, gateway … Returns
  * all rounds but the warm-up.
  * @template {string} Side
- * @template Round
  * @param {Plan} plan
  * @param {Record<Side, (seconds: number) => Promise<Round>>} sides
  * @returns {Promise<Record<Side, Round[]>>}
@@ -49,7 +68,12 @@ export async function alternate(plan, sides) {
   return results
 }
 
-/** Without `--patient` returns the first try, however disturbed it was. */
+/**
+ * Without `--patient` returns the first try, however disturbed it was.
+ * @param {import('./rounds.mjs').Plan} plan
+ * @param {string} label
+ * @param {(seconds: number) => Promise<Round>} run
+ */
 async function undisturbedRound(plan, label, run) {
   for (let tries = 1; ; tries++) {
     if (plan.patient) await quietMachine(plan.signal)
@@ -60,6 +84,11 @@ async function undisturbedRound(plan, label, run) {
   }
 }
 
+/**
+ * @param {{ title: string, seconds: number, signal: AbortSignal }} given
+ * @param {string} label
+ * @param {(seconds: number) => Promise<Round>} run
+ */
 async function measureRound({ title, seconds, signal }, label, run) {
   signal.throwIfAborted()
   const result = await run(seconds)
@@ -68,6 +97,7 @@ async function measureRound({ title, seconds, signal }, label, run) {
   return result
 }
 
+/** @param {{ rate: number, p50: number, p99: number, emptyS: number }} given */
 function inShort({ rate, p50, p99, emptyS }) {
   const after = emptyS === undefined ? '' : `, control queue empty after ${emptyS.toFixed(1)} s`
   if (rate !== undefined) return `${Math.round(rate)} per second${after}`

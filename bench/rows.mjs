@@ -23,9 +23,22 @@ import { measureSchedules } from './schedules.mjs'
 export const PROFILES = ['classic', 'quorum']
 
 /**
+ * @typedef {import('./table.mjs').Measured} Measured
+ *
+ * @typedef {object} Row
+ * @property {string} name
+ * @property {string} title
+ * @property {string} profile
+ * @property {string} [wanted]
+ * @property {Record<import('./table.mjs').Side, string>} [sides]
+ * @property {(stage: import('./stage.mjs').Stage, plan: import('./rounds.mjs').Plan) => Promise<Measured['result'] | Measured[]>} measure
+ */
+
+/**
  * The rows, in the order of the table. `measure(stage, plan)` returns the result of the row, or several parts
  * with a title and an aim of their own. `wanted` is the project's aim for a machine with two cores; it is
  * printed beside the figure and never asserted.
+ * @type {Row[]}
  */
 export const ROWS = PROFILES.flatMap((profile) => [
   {

@@ -14,6 +14,13 @@ import { PROFILES, ROWS } from './rows.mjs'
 import { Stage } from './stage.mjs'
 import { renderTable } from './table.mjs'
 
+/**
+ * @typedef {NonNullable<ReturnType<typeof readOptions>>} Options
+ * @typedef {import('./table.mjs').Measured} Measured
+ * @typedef {import('./rows.mjs').Row} Row
+ * @typedef {Options & { main: string, sbin: string, signal: AbortSignal }} Setup
+ */
+
 try {
   const options = readOptions(process.argv.slice(2))
   if (options) await benchmark(options)
@@ -22,12 +29,14 @@ try {
   process.exitCode = 1
 }
 
+/** @param {Options} options */
 async function benchmark(options) {
   const { signal } = interruption()
   const main = options.gateway ? resolve(options.gateway) : inRoot('dist', 'main.js')
   await ensureDependencies({ dev: isBuildStale(), signal })
   if (!options.gateway && isBuildStale()) await build(signal)
   const plan = { ...options, main, sbin: await requireRabbitmqSbin(), signal }
+  /** @type {Measured[]} */
   const measured = []
   try {
     for (const profile of PROFILES) {
@@ -40,6 +49,10 @@ async function benchmark(options) {
   }
 }
 
+/**
+ * @param {{ name: string }} given
+ * @param {readonly string[]} only
+ */
 function isWanted({ name }, only) {
   return only.length === 0 || only.some((each) => name.includes(each))
 }
@@ -47,16 +60,22 @@ function isWanted({ name }, only) {
 /**
  * Measures a profile with a broker and a gateway of its own, so that nothing stays in memory from another
  * profile. Adds the results to `measured`.
+ * @param {string} profile
+ * @param {Row[]} rows
+ * @param {Setup} plan
+ * @param {Measured[]} measured
  */
 async function measureProfile(profile, rows, plan, measured) {
   const stage = new Stage(profile)
-  const nodeArgs = (name) => (plan.profile ? profilerArguments(resolve(plan.profile), name) : [])
+  const nodeArgs = (/** @type {string} */ name) =>
+    plan.profile ? profilerArguments(resolve(plan.profile), name) : []
   try {
     await waitingFor(`RabbitMQ and the gateway, ${profile}`, () =>
       stage.open({ sbin: plan.sbin, main: plan.main, nodeArgs }),
     )
     for (const row of rows) {
-      const result = await untilAborted(plan.signal, row.measure(stage, { ...plan, ...row }))
+      const work = row.measure(stage, { ...plan, wanted: '', ...row })
+      const result = await untilAborted(plan.signal, work)
       const parts = Array.isArray(result) ? result : [{ ...row, result }]
       for (const part of parts) measured.push({ ...part, brokerVersion: stage.brokerVersion })
     }
@@ -65,8 +84,15 @@ async function measureProfile(profile, rows, plan, measured) {
   }
 }
 
+/**
+ * @template T
+ * @param {AbortSignal} signal
+ * @param {Promise<T>} work
+ * @returns {Promise<T>}
+ */
 function untilAborted(signal, work) {
-  let onAbort
+  let onAbort = () => {}
+  /** @type {Promise<never>} */
   const aborted = new Promise((_, reject) => {
     onAbort = () => reject(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })
@@ -74,11 +100,19 @@ function untilAborted(signal, work) {
   return Promise.race([work, aborted]).finally(() => signal.removeEventListener('abort', onAbort))
 }
 
+/**
+ * @param {string} dir
+ * @param {string} name
+ */
 function profilerArguments(dir, name) {
   mkdirSync(dir, { recursive: true })
   return ['--cpu-prof', `--cpu-prof-dir=${dir}`, `--cpu-prof-name=${name}.cpuprofile`]
 }
 
+/**
+ * @param {Measured[]} measured
+ * @param {Options} options
+ */
 function report(measured, { rounds, seconds, profile }) {
   const version = measured[0]?.brokerVersion
   console.log(`${describeMachine()}, RabbitMQ ${version}, ${rounds} rounds of ${seconds} s`)
@@ -94,6 +128,7 @@ function report(measured, { rounds, seconds, profile }) {
   }
 }
 
+/** @param {Measured[]} measured */
 function reportDisturbance(measured) {
   const rounds = measured.flatMap(({ result }) => [...(result.ceiling ?? []), ...result.gateway])
   const disturbed = rounds.filter((round) => round.cpu.others > DISTURBED_PERCENT)
@@ -104,7 +139,10 @@ function reportDisturbance(measured) {
   )
 }
 
-/** Reports other answers than 201 to a PUSH, each of which makes the run worthless. */
+/**
+ * Reports other answers than 201 to a PUSH, each of which makes the run worthless.
+ * @param {Measured[]} measured
+ */
 function reportOtherAnswers(measured) {
   for (const { title, result } of measured) {
     const other = result.gateway.flatMap((round) => Object.entries(round.other ?? {}))

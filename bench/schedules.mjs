@@ -25,7 +25,11 @@ export async function measureSchedules(stage, plan) {
   const spread = await lateness(stage, plan, 'in one minute', spreadMs)
   const burst = await lateness(stage, plan, 'at one instant', 0)
   const rate = await alternate(plan, { gateway: (seconds) => schedule(stage, seconds) })
-  const part = (title, wanted, result) => ({
+  const part = (
+    /** @type {string} */ title,
+    /** @type {string} */ wanted,
+    /** @type {import('./table.mjs').Result} */ result,
+  ) => ({
     title: `${title}, ${plan.profile}`,
     wanted,
     result,
@@ -38,6 +42,12 @@ export async function measureSchedules(stage, plan) {
   ]
 }
 
+/**
+ * @param {import('./stage.mjs').Stage} stage
+ * @param {import('./rounds.mjs').Plan} plan
+ * @param {string} label
+ * @param {number} spreadMs
+ */
 async function lateness(stage, plan, label, spreadMs) {
   plan.signal.throwIfAborted()
   const queue = await stage.newQueue()
@@ -56,7 +66,11 @@ async function lateness(stage, plan, label, spreadMs) {
   return round
 }
 
-/** Schedules jobs with one request each. They are due tomorrow, so that nothing happens to them meanwhile. */
+/**
+ * Schedules jobs with one request each. They are due tomorrow, so that nothing happens to them meanwhile.
+ * @param {import('./stage.mjs').Stage} stage
+ * @param {number} seconds
+ */
 async function schedule(stage, seconds) {
   const queue = await stage.newQueue()
   const load = { url: stage.url, queue, connections: CONNECTIONS, jobsPerRequest: 1 }
@@ -64,6 +78,7 @@ async function schedule(stage, seconds) {
   return stage.http.push.call('push', { ...load, options, watch: stage.watch, seconds })
 }
 
+/** @param {{ p50: number, p99: number, max: number, inRate: number }} given */
 function inShort({ p50, p99, max, inRate }) {
   const batched = `${Math.round(inRate)}/s in, through PUSH batch`
   return `late by p50 ${p50} ms, p99 ${p99} ms, at most ${max} ms (${batched})`

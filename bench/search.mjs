@@ -98,8 +98,16 @@ const PAGE = {
   isWhole: false,
 }
 
+/** @returns {never} */
+const known = () => {
+  throw new Error('the ledger knows every job')
+}
+
 let pushed = 0
-/** @param {number} now */
+/**
+ * @param {number} now
+ * @returns {import('../dist/job/job.js').NewJob}
+ */
 function newJob(now) {
   pushed += 1
   const id = `0197a1c3-77d0-7aa1-9d55-${String(pushed).padStart(12, '0')}`
@@ -111,7 +119,12 @@ function newJob(now) {
   }
 }
 
-/** PUSHes until `isOver`, and collects how long each took. */
+/**
+ * PUSHes until `isOver`, and collects how long each took.
+ * @param {import('../dist/ledger/sqlite/ledger.js').SqliteLedger} ledger
+ * @param {() => boolean} isOver
+ * @param {number[]} times
+ */
 async function pushUntil(ledger, isOver, times) {
   while (!isOver()) {
     const before = performance.now()
@@ -120,6 +133,10 @@ async function pushUntil(ledger, isOver, times) {
   }
 }
 
+/**
+ * @param {readonly number[]} times
+ * @param {number} share
+ */
 function quantile(times, share) {
   const sorted = times.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0
@@ -137,6 +154,7 @@ async function measureSearches() {
   console.log('---|--:|--:|--:|--:|--:|--:')
   for (const [name, given, page = {}] of SEARCHES_OF_A_CONSOLE) {
     let isOver = false
+    /** @type {number[]} */
     const pushes = []
     const load = Array.from({ length: PUSHES_IN_FLIGHT }, () =>
       pushUntil(ledger, () => isOver, pushes),
@@ -185,6 +203,7 @@ async function measureSearches() {
 /** PUSH, claim and completion of jobs, one group for all, with and without the indexes of the search, in turns. */
 async function measureCost() {
   const INDEXES = ['jobs_search', 'jobs_late', 'jobs_of_cron', 'jobs_error']
+  /** @type {{ name: string, ledger: SqliteLedger, push: number[], life: number[] }[]} */
   const ledgers = []
   for (const name of ['with', 'without']) {
     const db = await openFile(`${name}.db`)
@@ -219,6 +238,7 @@ async function measureCost() {
           generation: 0,
           attempt: 1,
           isHeldDelivery: false,
+          adopt: known,
         }))
         await Promise.all(messages.map((message) => ledger.claim([message], terms)))
         const end = { now: Date.now(), result: null }

@@ -14,6 +14,7 @@ import { startGateway } from './gateway.mjs'
 /**
  * @typedef {{ sbin: string, main: string, nodeArgs: (name: string) => readonly string[] }} Setup
  * @typedef {ReturnType<typeof startChild>} Load
+ * @typedef {{ module: string, amqp: string, queueType: string }} Native of the build that is measured
  */
 
 const EXCHANGE = 'ojs.exchange.direct'
@@ -44,7 +45,7 @@ export class Stage {
   // Set by `open`.
   /** @type {string} */
   sdk
-  /** @type {{ module: string, amqp: string, queueType: string }} */
+  /** @type {Native} */
   native
   /** @type {import('./meter.mjs').Watched} */
   watch
@@ -74,7 +75,7 @@ export class Stage {
     this.#setup = setup
     const { sbin, main } = setup
     // Modules of the build that is measured.
-    const moduleAt = (path) => new URL(path, pathToFileURL(main)).href
+    const moduleAt = (/** @type {string} */ path) => new URL(path, pathToFileURL(main)).href
     this.sdk = moduleAt('./sdk/index.js')
     const broker = this.#broker(sbin)
     this.#opened.push(() => broker.kill9().then(() => broker.stop()))
@@ -169,7 +170,10 @@ export class Stage {
     return this.raw.call('sample', { exchange: EXCHANGE, queue, brokerQueue })
   }
 
-  /** The queue's name in RabbitMQ. */
+  /**
+   * The queue's name in RabbitMQ.
+   * @param {string} queue
+   */
   brokerQueue(queue) {
     return `ojs.queue.${queue}`
   }

@@ -20,9 +20,14 @@ export function median(values) {
   return (at(Math.floor(middle)) + at(Math.ceil(middle))) / 2
 }
 
-/** The ratio gateway / ceiling of the medians of one figure over the rounds. */
+/**
+ * The ratio gateway / ceiling of the medians of one figure over the rounds.
+ * @param {readonly import('./rounds.mjs').Round[]} ceiling
+ * @param {readonly import('./rounds.mjs').Round[]} gateway
+ * @param {import('./rounds.mjs').Figure} figure
+ */
 export function ratioOfMedians(ceiling, gateway, figure) {
-  const of = (rounds) => median(rounds.map((round) => round[figure]))
+  const of = (/** @type {typeof ceiling} */ rounds) => median(rounds.map((round) => round[figure]))
   return of(gateway) / of(ceiling)
 }
 

@@ -1,5 +1,29 @@
 import { median, ratioOfMedians, summarise } from './statistics.mjs'
 
+/**
+ * @typedef {import('./rounds.mjs').Round} Round
+ * @typedef {'ceiling' | 'gateway'} Side
+ * @typedef {{ bytes: number, properties: string[] }} JobMessage
+ */
+
+/**
+ * What a row of the table says.
+ *
+ * @typedef {object} Result
+ * @property {string} kind
+ * @property {readonly Round[]} [ceiling]
+ * @property {readonly Round[]} gateway
+ * @property {string} [note] printed below the table
+ * @property {JobMessage} [jobMessage]
+ *
+ * @typedef {object} Measured
+ * @property {string} title
+ * @property {string} [wanted]
+ * @property {Record<Side, string>} [sides] what is compared, if it is not the gateway with bare amqplib
+ * @property {Result} result
+ * @property {string} [brokerVersion]
+ */
+
 const HEADINGS = [
   'Row',
   'Side',
@@ -17,78 +41,117 @@ const HEADINGS = [
 ]
 const SIDES = { ceiling: 'raw amqplib', gateway: 'gateway' }
 
-/** Renders Markdown with aligned columns, since it is read in a terminal and in the README. */
+/**
+ * Renders Markdown with aligned columns, since it is read in a terminal and in the README.
+ * @param {readonly Measured[]} measured
+ */
 export function renderTable(measured) {
   const lines = [HEADINGS, ...measured.flatMap(linesOf)]
-  const widths = HEADINGS.map((_, column) => Math.max(...lines.map((line) => line[column].length)))
-  const text = lines.map((cells) => cells.map((cell, column) => cell.padEnd(widths[column])))
+  const widths = HEADINGS.map((_, column) =>
+    Math.max(...lines.map((line) => (line[column] ?? '').length)),
+  )
+  const text = lines.map((cells) => cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)))
   const rule = widths.map((width) => '-'.repeat(width))
-  return [text[0], rule, ...text.slice(1)].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
+  const [head = [], ...body] = text
+  return [head, rule, ...body].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 }
 
-/** `sides` names what is compared, if it is not the gateway with bare amqplib. */
-function linesOf({ title, wanted, sides = SIDES, result }) {
-  const isGateway = (side) => sides[side] !== SIDES.ceiling
-  return Object.keys(sides)
-    .filter((side) => result[side]?.length > 0)
-    .map((side) => [
-      title,
-      sides[side],
-      headline(result.kind, result[side]),
-      side === 'gateway' && result.ceiling ? ratio(result) : '',
-      side === 'gateway' ? wanted : '',
-      spread(result[side].map((round) => round.p50)),
-      spread(result[side].map((round) => round.p99)),
-      isGateway(side) ? cpu(result[side], 'gateway') : '',
-      isGateway(side) ? whole(Math.max(...result[side].map(peakRss))) : '',
-      cpu(result[side], 'broker'),
-      cpu(result[side], 'load'),
-      cpu(result[side], 'others'),
-      costOf(result[side]),
-    ])
+const BOTH = /** @type {const} */ (['ceiling', 'gateway'])
+
+/**
+ * @param {Measured} measured
+ * @returns {string[][]}
+ */
+function linesOf({ title, wanted = '', sides = SIDES, result }) {
+  return BOTH.flatMap((side) => {
+    const rounds = result[side] ?? []
+    if (rounds.length === 0) return []
+    const isGateway = sides[side] !== SIDES.ceiling
+    return [
+      [
+        title,
+        sides[side],
+        headline(result.kind, rounds),
+        side === 'gateway' && result.ceiling ? ratio(result.kind, result.ceiling, rounds) : '',
+        side === 'gateway' ? wanted : '',
+        spread(rounds.map((round) => round.p50)),
+        spread(rounds.map((round) => round.p99)),
+        isGateway ? cpu(rounds, 'gateway') : '',
+        isGateway ? whole(Math.max(...rounds.map(peakRss))) : '',
+        cpu(rounds, 'broker'),
+        cpu(rounds, 'load'),
+        cpu(rounds, 'others'),
+        costOf(rounds),
+      ],
+    ]
+  })
 }
 
+/**
+ * @param {string} kind
+ * @param {readonly Round[]} rounds
+ */
 function headline(kind, rounds) {
+  const [first] = rounds
   if (kind === 'latency') return `p50 ${spread(rounds.map((round) => round.p50))} ms`
-  if (kind === 'lateness') return `at most ${whole(rounds[0].max)} ms late`
+  if (kind === 'lateness') return `at most ${whole(first?.max ?? Number.NaN)} ms late`
   if (kind === 'recovery') return `${spread(rounds.map((round) => round.emptyS))} s`
-  if (kind === 'fleet') return `${rounds[0].perWorker.toFixed(1)} messages each a minute`
+  if (kind === 'fleet') return `${first?.perWorker.toFixed(1)} messages each a minute`
   const { median: middle, min, max } = summarise(rounds.map((round) => round.rate))
   return `${whole(middle)}/s (${whole(min)}–${whole(max)})`
 }
 
-/** The ratio of the medians. Its spread is that of neighbouring rounds, which the machine disturbs alike. */
-function ratio({ kind, ceiling, gateway }) {
+/**
+ * The ratio of the medians. Its spread is that of neighbouring rounds, which the machine disturbs alike.
+ * @param {string} kind
+ * @param {readonly Round[]} ceiling
+ * @param {readonly Round[]} gateway
+ */
+function ratio(kind, ceiling, gateway) {
   const figure = kind === 'latency' ? 'p50' : 'rate'
-  const pairs = gateway.map((round, index) => round[figure] / ceiling[index][figure])
+  const pairs = gateway.map(
+    (round, index) => round[figure] / (ceiling[index]?.[figure] ?? Number.NaN),
+  )
   const { min, max } = summarise(pairs)
   const digits = kind === 'latency' ? 1 : 2
   const middle = ratioOfMedians(ceiling, gateway, figure).toFixed(digits)
   return `${middle} (${min.toFixed(digits)}–${max.toFixed(digits)})`
 }
 
+/** @param {readonly number[]} values */
 function spread(values) {
   if (values.some((value) => value === undefined)) return ''
   const { median: middle, min, max } = summarise(values)
   return `${middle.toFixed(2)} (${min.toFixed(2)}–${max.toFixed(2)})`
 }
 
-/** The value came from another process as JSON, which turns NaN into null. */
+/**
+ * The value came from another process as JSON, which turns NaN into null.
+ * @param {Round} round
+ */
 function peakRss({ rssMb }) {
   return rssMb ?? Number.NaN
 }
 
+/**
+ * @param {readonly Round[]} rounds
+ * @param {keyof Round['cpu']} name
+ */
 function cpu(rounds, name) {
   return whole(median(rounds.map((round) => round.cpu[name])))
 }
 
-/** CPU of gateway and load processes for each job or message, in µs; nothing where no rate is measured. */
+/**
+ * CPU of gateway and load processes for each job or message, in µs; nothing where no rate is measured.
+ * @param {readonly Round[]} rounds
+ */
 function costOf(rounds) {
   if (rounds.some(({ rate }) => rate === undefined)) return ''
-  const perCent = ({ cpu: { gateway, load } }) => (gateway || 0) + (load || 0)
+  const perCent = (/** @type {Round} */ { cpu: { gateway, load } }) => (gateway || 0) + (load || 0)
   return whole(median(rounds.map((round) => (perCent(round) * 10_000) / round.rate)))
 }
 
+/** @param {number} value */
 function whole(value) {
   return Number.isNaN(value) ? '–' : Math.round(value).toLocaleString('en-GB')
 }

@@ -12,6 +12,7 @@ serve({ drain, circulate })
 /**
  * Runs `workers` workers with one connection each: FETCH `count`, then an ACK for each job, in one write.
  * `jobs` are in the queue; the round ends early, while there are still enough for all workers.
+ * @param {{ url: string, queue: string, workers: number, count: number, jobs: number, seconds: number, watch: import('../meter.mjs').Watched }} load
  */
 async function drain({ url, queue, workers, count, jobs, seconds, watch }) {
   const { fault, fail } = faultLine()
@@ -21,11 +22,12 @@ async function drain({ url, queue, workers, count, jobs, seconds, watch }) {
   const last = jobs - 2 * workers * count
   let acked = 0
   let isOver = false
-  let endRound
+  let endRound = () => {}
+  /** @type {Promise<void>} */
   const ended = new Promise((resolve) => {
     endRound = resolve
   })
-  const run = async (worker) => {
+  const run = async (/** @type {Awaited<ReturnType<typeof openWorker>>} */ worker) => {
     while (!isOver) {
       // Not `acked += await …`, which reads `acked` before the await and would drop what the other workers
       // add meanwhile.
@@ -46,10 +48,11 @@ async function drain({ url, queue, workers, count, jobs, seconds, watch }) {
 /**
  * Runs one worker. Again and again `segment` jobs are pushed and as many worked off, so that the queue is as
  * deep at the end as before. The rate counts only the time of working off; the CPU is that of both.
+ * @param {{ url: string, queue: string, padding: string | undefined, segment: number, count: number, seconds: number, watch: import('../meter.mjs').Watched }} load
  */
 async function circulate({ url, queue, padding, segment, count, seconds, watch }) {
   const worker = await openWorker(url, queue, 0, count)
-  const workOff = async (ms) => {
+  const workOff = async (/** @type {number} */ ms) => {
     const sum = { jobs: 0, ms: 0 }
     while (sum.ms < ms) {
       await fill({ url, queue, padding, count: segment })
@@ -67,6 +70,10 @@ async function circulate({ url, queue, padding, segment, count, seconds, watch }
   return { rate: (1000 * jobs) / ms, ...usage }
 }
 
+/**
+ * @param {Awaited<ReturnType<typeof openWorker>>} worker
+ * @param {number} atLeast
+ */
 async function fetchAndAckMany(worker, atLeast) {
   let acked = 0
   while (acked < atLeast) {
@@ -77,18 +84,29 @@ async function fetchAndAckMany(worker, atLeast) {
   return acked
 }
 
+/**
+ * @param {string} url
+ * @param {string} queue
+ * @param {number} index
+ * @param {number} count
+ */
 async function openWorker(url, queue, index, count) {
   const fetch = fetchRequest(url, queue, `bench-worker-${index}`, WAIT_MS, count)
   return { connection: await HttpConnection.open(url), url, fetch }
 }
 
-/** Resolves to the number of jobs. */
+/**
+ * Resolves to the number of jobs.
+ * @param {{ connection: import('../load/http-connection.mjs').HttpConnection, url: string, fetch: Buffer }} load
+ */
 async function fetchAndAck({ connection, url, fetch }) {
   const fetched = await connection.request(fetch)
   if (fetched.status !== 200) throw new Error(`FETCH answered ${fetched.status}: ${fetched.body}`)
   const { jobs } = JSON.parse(fetched.body)
   if (jobs.length === 0) return 0
-  const answers = await connection.pipeline(jobs.map(({ id }) => ackRequest(url, id)))
+  const answers = await connection.pipeline(
+    jobs.map((/** @type {{ id: string }} */ { id }) => ackRequest(url, id)),
+  )
   for (const { status, body } of answers) {
     if (status !== 200) throw new Error(`ACK answered ${status}: ${body}`)
   }

@@ -8,7 +8,10 @@ const WAIT_MS = 30_000
 
 serve({ takeOne, latency })
 
-/** Fetches and acknowledges the waiting job. */
+/**
+ * Fetches and acknowledges the waiting job.
+ * @param {{ url: string, queue: string }} load
+ */
 async function takeOne({ url, queue }) {
   const worker = await HttpConnection.open(url)
   await acknowledge(worker, url, await worker.request(workerFetch(url, queue)))
@@ -19,6 +22,7 @@ async function takeOne({ url, queue }) {
  * A worker waits in FETCH, and a producer PUSHes one job while all is idle. Measures the time from just
  * before the PUSH is written until the answer to the FETCH has been read. Then come ACK, FETCH again, and a
  * pause.
+ * @param {{ url: string, queue: string, pauseMs: number, seconds: number, watch: import('../meter.mjs').Watched }} load
  */
 async function latency({ url, queue, pauseMs, seconds, watch }) {
   const producer = await HttpConnection.open(url)
@@ -43,10 +47,19 @@ async function latency({ url, queue, pauseMs, seconds, watch }) {
   return measured
 }
 
+/**
+ * @param {string} url
+ * @param {string} queue
+ */
 function workerFetch(url, queue) {
   return fetchRequest(url, queue, 'bench-worker', WAIT_MS)
 }
 
+/**
+ * @param {import('../load/http-connection.mjs').HttpConnection} worker
+ * @param {string} url
+ * @param {import('../load/http-connection.mjs').Answer} fetched
+ */
 async function acknowledge(worker, url, fetched) {
   expectStatus(200, fetched)
   const [job] = JSON.parse(fetched.body).jobs
@@ -54,6 +67,10 @@ async function acknowledge(worker, url, fetched) {
   expectStatus(200, await worker.request(ackRequest(url, job.id)))
 }
 
+/**
+ * @param {number} wanted
+ * @param {{ status: number, body: string }} load
+ */
 function expectStatus(wanted, { status, body }) {
   if (status !== wanted) throw new Error(`expected ${wanted}, got ${status}: ${body}`)
 }

@@ -11,7 +11,15 @@ const TERMS = { workerId: 'bench-worker', leaseMs: null, defaultLeaseMs: 30_000 
 
 serve({ fill })
 
-/** Writes a ledger as a gateway leaves it after `count` jobs, with the ledger code of the measured build. */
+/** @returns {never} */
+const known = () => {
+  throw new Error('the ledger knows every job')
+}
+
+/**
+ * Writes a ledger as a gateway leaves it after `count` jobs, with the ledger code of the measured build.
+ * @param {{ modules: string, path: string, count: number }} load
+ */
 async function fill({ modules, path, count }) {
   const { openSqliteLedger } = await import(new URL('./ledger/sqlite/open.js', modules).href)
   const { toNewJob } = await import(new URL('./job/envelope.js', modules).href)
@@ -27,19 +35,29 @@ async function fill({ modules, path, count }) {
   return {}
 }
 
+/** @param {number} number */
 function request(number) {
   const isWaiting = number % WAITING_ONE_IN === 0
   const delay = isWaiting ? { delay_until: '2099-01-01T00:00:00Z' } : {}
   return { type: JOB_TYPE, args: ARGS, options: { queue: `old.${number % QUEUES}`, ...delay } }
 }
 
+/**
+ * @param {import('../../dist/ledger/ledger.js').Ledger} ledger
+ * @param {import('../../dist/job/job.js').NewJob[]} jobs
+ * @param {number} now
+ */
 async function work(ledger, jobs, now) {
-  const { stored } = await ledger.insertAll(jobs, now)
-  const owed = jobs
-    .map(({ id }, i) => ({ id, ...stored[i] }))
-    .filter(({ outbox }) => outbox !== null)
-  for (const { id, outbox } of owed) ledger.confirmed(id, outbox)
-  const messages = owed.map(({ id, generation }) => ({ id, generation, attempt: 1 }))
+  const inserted = await ledger.insertAll(jobs, now)
+  const stored = inserted.outcome === 'inserted' ? inserted.stored : []
+  const owed = jobs.flatMap(({ id }, i) => {
+    const one = stored[i]
+    return one?.outcome === 'inserted' && one.outbox !== null ? [{ ...one, id }] : []
+  })
+  for (const { outbox } of owed) ledger.confirmed(outbox ?? 0)
+  const messages = owed.map(({ id, generation }) => {
+    return { id, generation, attempt: 1, isHeldDelivery: false, adopt: known }
+  })
   await ledger.claim(messages, { ...TERMS, now, wall: now })
   await Promise.all(
     owed.map(({ id }) => ledger.complete(id, { attempt: 1 }, { now: now + 5, result: null })),

@@ -13,6 +13,7 @@ const HEARTBEAT_MS = 5000
 const HOLD_TIMEOUT_MS = 60_000
 const CANCEL_TIMEOUT_MS = 30_000
 
+/** @type {{ start(): Promise<void>, stop(): Promise<void> }[]} */
 let workers = []
 /**
  * The job that runs until it is cancelled, in as many workers as have a copy of its message.
@@ -23,7 +24,10 @@ let line = faultLine()
 
 serve({ open, flow, cancel, close })
 
-/** Starts `size` workers, each with its own connections and one job at a time; resolves when all consume. */
+/**
+ * Starts `size` workers, each with its own connections and one job at a time; resolves when all consume.
+ * @param {{ native: import('../stage.mjs').Native, queue: string, size: number, heldId: string }} load
+ */
 async function open({ native, queue, size, heldId }) {
   const { NativeWorker } = await import(native.module)
   line = faultLine()
@@ -32,8 +36,10 @@ async function open({ native, queue, size, heldId }) {
     const given = { url: native.amqp, queueType: native.queueType, handleSignals: false }
     const own = { queues: [queue], concurrency: 1, heartbeatInterval: HEARTBEAT_MS }
     const worker = new NativeWorker({ ...given, ...own, logger: complainTo(line.fail) })
-    return worker.register(JOB_TYPE, ({ job, signal }) =>
-      job.id === held.id ? hold(signal) : undefined,
+    return worker.register(
+      JOB_TYPE,
+      (/** @type {{ job: { id: string }, signal: AbortSignal }} */ { job, signal }) =>
+        job.id === held.id ? hold(signal) : undefined,
     )
   })
   // Spreads their heartbeats, like those of real workers.
@@ -57,11 +63,14 @@ function hold(signal) {
   })
 }
 
-/** Pushes one job per worker and second; counts the control messages per worker and minute. */
+/**
+ * Pushes one job per worker and second; counts the control messages per worker and minute.
+ * @param {{ url: string, queue: string, seconds: number, watch: import('../meter.mjs').Watched }} load
+ */
 async function flow({ url, queue, seconds, watch }) {
   const connection = await HttpConnection.open(url)
   const push = batchRequest(url, queue, workers.length)
-  const pace = async (count) => {
+  const pace = async (/** @type {number} */ count) => {
     const begunAt = performance.now()
     for (let sent = 0; sent < count; sent++) {
       const { status, body } = await connection.request(push)
@@ -79,7 +88,10 @@ async function flow({ url, queue, seconds, watch }) {
   return { perWorker: (60 * messages) / workers.length / usage.seconds, ...usage }
 }
 
-/** Cancels the job of which every worker runs a copy; resolves to the delay in each worker. */
+/**
+ * Cancels the job of which every worker runs a copy; resolves to the delay in each worker.
+ * @param {{ url: string }} load
+ */
 async function cancel({ url }) {
   const size = workers.length
   await until(() => held.count === size, HOLD_TIMEOUT_MS)
@@ -95,6 +107,10 @@ async function cancel({ url }) {
   return delays
 }
 
+/**
+ * @param {() => boolean} isDone
+ * @param {number} timeoutMs
+ */
 async function until(isDone, timeoutMs) {
   const deadline = performance.now() + timeoutMs
   while (!isDone() && performance.now() < deadline) {

@@ -9,12 +9,18 @@ const WAIT_MS = 2000
 
 serve({ flow })
 
-/** Runs `connections` producers and as many workers (FETCH one, ACK it); counts acknowledged jobs. */
+/** @typedef {{ pushed: number, acked: number, isOver: boolean, paused: ((value: unknown) => void)[] }} State */
+
+/**
+ * Runs `connections` producers and as many workers (FETCH one, ACK it); counts acknowledged jobs.
+ * @param {{ url: string, queue: string, connections: number, seconds: number, watch: import('../meter.mjs').Watched }} load
+ */
 async function flow({ url, queue, connections, seconds, watch }) {
   const { fault, fail } = faultLine()
   const open = () =>
     Promise.all(Array.from({ length: connections }, () => HttpConnection.open(url)))
   const [producers, workers] = await Promise.all([open(), open()])
+  /** @type {State} */
   const state = { pushed: 0, acked: 0, isOver: false, paused: [] }
 
   const producing = producers.map((connection) => produce(connection, url, queue, state))
@@ -29,6 +35,12 @@ async function flow({ url, queue, connections, seconds, watch }) {
   return round
 }
 
+/**
+ * @param {import('../load/http-connection.mjs').HttpConnection} connection
+ * @param {string} url
+ * @param {string} queue
+ * @param {State} state
+ */
 async function produce(connection, url, queue, state) {
   const request = pushRequest(url, queue)
   while (!state.isOver) {
@@ -42,6 +54,13 @@ async function produce(connection, url, queue, state) {
   }
 }
 
+/**
+ * @param {import('../load/http-connection.mjs').HttpConnection} connection
+ * @param {string} url
+ * @param {string} queue
+ * @param {number} index
+ * @param {State} state
+ */
 async function work(connection, url, queue, index, state) {
   const request = fetchRequest(url, queue, `bench-worker-${index}`, WAIT_MS)
   while (!state.isOver || state.acked < state.pushed) {
@@ -56,6 +75,7 @@ async function work(connection, url, queue, index, state) {
   }
 }
 
+/** @param {State} state */
 function resume(state) {
-  for (const proceed of state.paused.splice(0)) proceed()
+  for (const proceed of state.paused.splice(0)) proceed(undefined)
 }

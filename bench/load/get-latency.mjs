@@ -5,7 +5,10 @@ import { sampledWindow } from './window.mjs'
 
 serve({ latency })
 
-/** Repeats a GET over one connection; measures from writing the request to having read the answer. */
+/**
+ * Repeats a GET over one connection; measures from writing the request to having read the answer.
+ * @param {{ url: string, path: string, seconds: number, watch: import('../meter.mjs').Watched }} load
+ */
 async function latency({ url, path, seconds, watch }) {
   const connection = await HttpConnection.open(url)
   const request = getRequest(url, path)

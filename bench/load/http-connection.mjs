@@ -60,7 +60,7 @@ export class HttpConnection {
     return new Promise((resolve, reject) => {
       /** @type {Answer[]} */
       const answers = []
-      const answered = (status, body) => {
+      const answered = (/** @type {number} */ status, /** @type {Buffer} */ body) => {
         answers.push({ status, body: body.toString() })
         if (answers.length === requests.length) resolve(answers)
       }

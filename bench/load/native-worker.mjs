@@ -14,14 +14,18 @@ const POLL_MS = 10
 const COMPLETION_TIMEOUT_MS = 300_000
 const VERIFY_PIPELINE = 100
 
-/** The ids of the jobs that were posted last. */
+/**
+ * The ids of the jobs that were posted last.
+ * @type {string[]}
+ */
 let posted = []
 
 serve({ post, work, untilCompleted, verify, latency, pace })
 
+/** @param {{ url: string, queue: string, count: number }} load */
 async function post({ url, queue, count }) {
   posted = []
-  const onCreated = (body) => {
+  const onCreated = (/** @type {string} */ body) => {
     for (const { id } of JSON.parse(body).jobs) posted.push(id)
   }
   await fill({ url, queue, count, onCreated })
@@ -31,12 +35,15 @@ async function post({ url, queue, count }) {
  * Runs the native worker with an empty handler on a queue with `jobs` in it. The clock runs from the first
  * delivery until every job reads `completed` over HTTP; with `isAlone`, when there is no gateway, until every
  * job is reported, confirmed and acknowledged.
+ * @param {{ native: import('../stage.mjs').Native, url: string, queue: string, concurrency: number, jobs: number, isAlone: boolean | undefined, watch: import('../meter.mjs').Watched }} load
  */
 async function work({ native, url, queue, concurrency, jobs, isAlone, watch }) {
   const { fault, fail } = faultLine()
   let handled = 0
+  /** @type {Meter | undefined} */
   let meter
-  let onHandled
+  let onHandled = () => {}
+  /** @type {Promise<void>} */
   const allHandled = new Promise((resolve) => {
     onHandled = resolve
   })
@@ -49,12 +56,17 @@ async function work({ native, url, queue, concurrency, jobs, isAlone, watch }) {
   await Promise.race([allHandled, fault])
   if (isAlone) await Promise.race([untilIdle(worker), fault])
   else await Promise.race([untilCompleted({ url, queue, jobs }), fault])
-  const usage = meter.stop()
+  const usage = (meter ?? new Meter(watch)).stop()
   await worker.stop()
   if (handled !== jobs) throw new Error(`${jobs} jobs, but ${handled} executions`)
   return { rate: jobs / usage.seconds, ...usage }
 }
 
+/**
+ * @param {{ module: string, amqp: string, queueType: string }} load
+ * @param {{ queue: string, concurrency: number, fail: (error: unknown) => void }} load
+ * @param {(given: { args: readonly unknown[] }) => void} handler
+ */
 async function workerOf({ module, amqp, queueType }, { queue, concurrency, fail }, handler) {
   const { NativeWorker } = await import(module)
   const logger = complainTo(fail)
@@ -62,11 +74,15 @@ async function workerOf({ module, amqp, queueType }, { queue, concurrency, fail 
   return new NativeWorker({ ...given, queues: [queue], concurrency }).register(JOB_TYPE, handler)
 }
 
+/** @param {{ activeJobs: number }} worker */
 async function untilIdle(worker) {
   while (worker.activeJobs > 0) await sleep(1)
 }
 
-/** Asks for the counts of the ledger, not for each job: 60,000 requests would be a load of their own. */
+/**
+ * Asks for the counts of the ledger, not for each job: 60,000 requests would be a load of their own.
+ * @param {{ url: string, queue: string, jobs: number }} load
+ */
 async function untilCompleted({ url, queue, jobs }) {
   const connection = await HttpConnection.open(url)
   const deadline = Date.now() + COMPLETION_TIMEOUT_MS
@@ -79,7 +95,10 @@ async function untilCompleted({ url, queue, jobs }) {
   connection.close()
 }
 
-/** Checks each posted job over HTTP, after the clock has stopped. */
+/**
+ * Checks each posted job over HTTP, after the clock has stopped.
+ * @param {{ url: string }} load
+ */
 async function verify({ url }) {
   const connection = await HttpConnection.open(url)
   for (let from = 0; from < posted.length; from += VERIFY_PIPELINE) {
@@ -98,9 +117,11 @@ async function verify({ url }) {
 /**
  * A waiting native worker, and one PUSH over HTTP while all is idle. Measures the time from just before the
  * PUSH is written to the first line of the handler. A pause precedes each sample.
+ * @param {{ native: import('../stage.mjs').Native, url: string, queue: string, pauseMs: number, seconds: number, watch: import('../meter.mjs').Watched }} load
  */
 async function latency({ native, url, queue, pauseMs, seconds, watch }) {
   const line = faultLine()
+  /** @type {(at: number) => void} */
   let started
   const worker = await workerOf(native, { queue, concurrency: 1, fail: line.fail }, () => {
     started(performance.now())
@@ -133,6 +154,7 @@ const MAX_BACKLOG = 1024
  * PUSH over `connections` connections and a native worker at once. Without `rate` as fast as both can: the rate of
  * handled jobs. With it so many jobs are due a second, whatever has become of those before, and the times are those
  * from the moment when a job was due to the first line of its handler.
+ * @param {{ native: import('../stage.mjs').Native, url: string, queue: string, connections: number, concurrency: number, rate: number | undefined, seconds: number, watch: import('../meter.mjs').Watched }} load
  */
 async function pace({ native, url, queue, connections, concurrency, rate, seconds, watch }) {
   const { fault, fail } = faultLine()
@@ -187,7 +209,10 @@ class Pace {
 
 const PER_CONNECTION = 1_000_000
 
-/** The due times of the connections are spread over the interval. */
+/**
+ * The due times of the connections are spread over the interval.
+ * @param {{ connection: import('../load/http-connection.mjs').HttpConnection, next: () => Buffer, number: number, interval: number | undefined, state: Pace }} load
+ */
 async function pushOn({ connection, next, number, interval, state }) {
   let dueAt = performance.now() + Math.random() * (interval ?? 0)
   for (let each = number + 1; !state.isOver; each++) {
@@ -203,6 +228,7 @@ async function pushOn({ connection, next, number, interval, state }) {
   }
 }
 
+/** @param {Pace} state */
 async function untilHandled(state) {
   while (state.handled < state.pushed) await sleep(1)
 }

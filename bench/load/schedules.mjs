@@ -17,10 +17,11 @@ serve({ lateness })
  * Schedules `count` jobs, due from `leadMs` after now on and spread over `spreadMs` (0: all at one instant),
  * and consumes their queue natively. Measures how late each message comes out, by the wall clock that all
  * processes share. A message that comes too early fails the round.
+ * @param {{ url: string, amqpUrl: string, queue: string, brokerQueue: string, count: number, leadMs: number, spreadMs: number, watch: import('../meter.mjs').Watched }} load
  */
 async function lateness({ url, amqpUrl, queue, brokerQueue, count, leadMs, spreadMs, watch }) {
   const firstAt = Date.now() + leadMs
-  const dueAt = (index) => firstAt + Math.floor((index * spreadMs) / count)
+  const dueAt = (/** @type {number} */ index) => firstAt + Math.floor((index * spreadMs) / count)
   const inRate = await schedule({ url, queue, count, dueAt })
   if (Date.now() >= firstAt) throw new Error(`it takes longer than ${leadMs} ms to schedule them`)
   const meter = new Meter(watch)
@@ -36,7 +37,10 @@ async function lateness({ url, amqpUrl, queue, brokerQueue, count, leadMs, sprea
   }
 }
 
-/** Schedules the jobs with PUSH batch; resolves to schedules per second. */
+/**
+ * Schedules the jobs with PUSH batch; resolves to schedules per second.
+ * @param {{ url: string, queue: string, count: number, dueAt: (index: number) => number }} load
+ */
 async function schedule({ url, queue, count, dueAt }) {
   let next = 0
   const startedAt = performance.now()
@@ -57,7 +61,10 @@ async function schedule({ url, queue, count, dueAt }) {
   return (1000 * count) / (performance.now() - startedAt)
 }
 
-/** Resolves to how many milliseconds after its own due time each message came, in the order of arrival. */
+/**
+ * Resolves to how many milliseconds after its own due time each message came, in the order of arrival.
+ * @param {{ amqpUrl: string, brokerQueue: string, count: number, lastAt: number }} load
+ */
 async function consumed({ amqpUrl, brokerQueue, count, lastAt }) {
   const connection = await amqp.connect(amqpUrl, { noDelay: true })
   const channel = await connection.createChannel()
@@ -70,8 +77,9 @@ async function consumed({ amqpUrl, brokerQueue, count, lastAt }) {
       const given = () => reject(new Error(`${late.length} of ${count} schedules have come`))
       const timer = setTimeout(given, lastAt - Date.now() + TIMEOUT_MS)
       connection.on('error', reject)
-      const take = (message) => {
-        late.push(Date.now() - Date.parse(message.properties.headers['x-ojs-scheduled-at']))
+      const take = (/** @type {import('amqplib').ConsumeMessage | null} */ message) => {
+        if (message === null) return reject(new Error('RabbitMQ has cancelled the consumer'))
+        late.push(Date.now() - Date.parse(message.properties.headers?.['x-ojs-scheduled-at']))
         channel.ack(message)
         if (late.length < count) return
         clearTimeout(timer)

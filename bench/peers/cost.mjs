@@ -19,6 +19,10 @@ export function costOf(roots) {
   )
 }
 
+/**
+ * @param {number} pid
+ * @returns {number[]}
+ */
 function descendants(pid) {
   return tasks(pid).flatMap((task) => {
     const children = read(`/proc/${pid}/task/${task}/children`).trim()
@@ -27,6 +31,7 @@ function descendants(pid) {
   })
 }
 
+/** @param {number} pid */
 function tasks(pid) {
   try {
     return readdirSync(`/proc/${pid}/task`)
@@ -35,7 +40,10 @@ function tasks(pid) {
   }
 }
 
-/** Its own, and that of children that have ended. */
+/**
+ * Its own, and that of children that have ended.
+ * @param {number} pid
+ */
 function cpuSeconds(pid) {
   const stat = read(`/proc/${pid}/stat`)
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
@@ -43,12 +51,16 @@ function cpuSeconds(pid) {
   return ticks / TICKS_PER_SECOND
 }
 
+/** @param {number} pid */
 function memoryMb(pid) {
   const line = /^Pss:\s+(\d+)/m.exec(read(`/proc/${pid}/smaps_rollup`))
   return Number(line?.[1] ?? 0) / 1_024
 }
 
-/** A process may end meanwhile. */
+/**
+ * A process may end meanwhile.
+ * @param {string} file
+ */
 function read(file) {
   try {
     return readText(file)

@@ -10,6 +10,15 @@ const CONCURRENCY = 50
 const MOST_WAITING = 1_024
 const PATIENCE_MS = 60_000
 
+/**
+ * @typedef {object} System
+ * @property {() => Promise<unknown>} enqueue
+ * @property {(count: number) => Promise<unknown>} enqueueMany
+ * @property {(concurrency: number, onJob: () => void) => Promise<() => unknown>} work returns what stops it
+ * @property {() => unknown} close
+ */
+
+/** @type {System} */
 let system
 let onJob = () => {}
 
@@ -30,7 +39,13 @@ serve({
   close: () => system.close(),
 })
 
-/** Jobs that were confirmed within the time. */
+/**
+ * Jobs that were confirmed within the time.
+ * @param {number} seconds
+ * @param {number} inFlight
+ * @param {number} each
+ * @param {() => Promise<unknown>} enqueue
+ */
 async function enqueueFor(seconds, inFlight, each, enqueue) {
   const endsAt = performance.now() + seconds * 1_000
   const startedAt = performance.now()
@@ -45,7 +60,10 @@ async function enqueueFor(seconds, inFlight, each, enqueue) {
   return { count, seconds: (performance.now() - startedAt) / 1_000 }
 }
 
-/** From the first job to the last: some workers need seconds to start. */
+/**
+ * From the first job to the last: some workers need seconds to start.
+ * @param {number} jobs
+ */
 async function handle(jobs) {
   let count = 0
   let startedAt = 0
@@ -67,7 +85,10 @@ async function handle(jobs) {
   return { count, seconds }
 }
 
-/** Enqueue and handle at the same time; handled jobs count. */
+/**
+ * Enqueue and handle at the same time; handled jobs count.
+ * @param {{ seconds: number }} given
+ */
 async function life({ seconds }) {
   let handled = 0
   let enqueued = 0
@@ -99,9 +120,12 @@ async function life({ seconds }) {
 /**
  * From just before a job is enqueued to the first line of its handler. `perSecond`: jobs are enqueued at this
  * rate, and those of a FIFO queue are matched in order; without it one at a time, 20 ms apart.
+ * @param {{ seconds: number, perSecond: number | undefined }} given
  */
 async function latency({ seconds, perSecond }) {
+  /** @type {number[]} */
   const startedAt = []
+  /** @type {number[]} */
   const took = []
   onJob = () => took.push(performance.now() - (startedAt[took.length] ?? Number.NaN))
   const stop = await system.work(CONCURRENCY, () => onJob())
@@ -132,6 +156,7 @@ async function latency({ seconds, perSecond }) {
   while (took.length < startedAt.length && performance.now() < until) await sleep(5)
   await stop()
   took.sort((a, b) => a - b)
-  const at = (part) => took[Math.min(took.length - 1, Math.floor(took.length * part))]
+  const at = (/** @type {number} */ part) =>
+    took[Math.min(took.length - 1, Math.floor(took.length * part))]
   return { count: took.length, seconds, p50: at(0.5), p99: at(0.99) }
 }

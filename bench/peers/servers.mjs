@@ -11,7 +11,11 @@ import { guard, unguard } from '../../scripts/process/processes.mjs'
 
 const POSTGRES_BIN = '/usr/lib/postgresql/15/bin'
 
-/** @typedef {{ pid: number, stop: () => Promise<unknown> }} Server */
+/**
+ * @typedef {{ pid: number, stop: () => Promise<unknown> }} Server
+ * @param {string} sbin
+ * @param {string} dir
+ */
 
 export async function startRabbitMq(sbin, dir) {
   const conf = `vm_memory_high_watermark.absolute = ${Math.round(0.4 * totalmem())}`
@@ -21,7 +25,11 @@ export async function startRabbitMq(sbin, dir) {
   return { pid: Number(node.pid), url: node.url(), stop }
 }
 
-/** `isSafe`: each write is synced before its answer (`appendfsync always`); else nothing is written at all. */
+/**
+ * `isSafe`: each write is synced before its answer (`appendfsync always`); else nothing is written at all.
+ * @param {string} dir
+ * @param {boolean} isSafe
+ */
 export async function startRedis(dir, isSafe) {
   const home = join(dir, isSafe ? 'redis-always' : 'redis-volatile')
   mkdirSync(home)
@@ -36,7 +44,10 @@ export async function startRedis(dir, isSafe) {
   return { ...server, port }
 }
 
-/** Defaults (every commit is synced), but with buffers and WAL for a machine of its own. */
+/**
+ * Defaults (every commit is synced), but with buffers and WAL for a machine of its own.
+ * @param {string} dir
+ */
 export async function startPostgres(dir) {
   const home = join(dir, 'postgres')
   mkdirSync(home)
@@ -75,7 +86,11 @@ export async function startPostgres(dir) {
   return { ...server, url: `postgres://bench@127.0.0.1:${port}/postgres` }
 }
 
-/** @returns {Promise<Server & { url: string }>} */
+/**
+ * @returns {Promise<Server & { url: string }>}
+ * @param {string} modules
+ * @param {number} redisPort
+ */
 export async function startExpress(modules, redisPort) {
   const file = fileURLToPath(new URL('./express-bullmq.mjs', import.meta.url))
   const child = fork(file, [modules, String(redisPort)], {
@@ -95,6 +110,12 @@ export async function startExpress(modules, redisPort) {
   return { pid, url, stop }
 }
 
+/**
+ * @param {string} command
+ * @param {string[]} args
+ * @param {string} home
+ * @param {string} [signal]
+ */
 function startServer(command, args, home, signal = 'SIGTERM') {
   const log = openSync(join(home, '..', `${command.split('/').at(-1)}-${Date.now()}.log`), 'w')
   const child = spawn(command, args, { cwd: '/', stdio: ['ignore', log, log], detached: true })
@@ -118,6 +139,7 @@ function freePort() {
   })
 }
 
+/** @param {number} port */
 async function untilOpen(port) {
   for (let tries = 0; tries < 600; tries++) {
     const isOpen = await new Promise((resolve) => {

@@ -5,6 +5,7 @@ import { ARGS, JOB_TYPE } from '../../load/requests.mjs'
 
 const CONNECTIONS = 64
 
+/** @param {{ queue: string, url: string, redis: object, modules: string }} given */
 export async function open({ queue, url, redis, modules }) {
   /** @type {any} */
   const { Worker } = createRequire(`${modules}/`)('bullmq')
@@ -13,8 +14,9 @@ export async function open({ queue, url, redis, modules }) {
   const one = request(url, '/jobs', job)
   return {
     enqueue: () => post(one),
-    enqueueMany: (count) => post(request(url, '/bulk', { queue, jobs: Array(count).fill(job) })),
-    work: async (concurrency, onJob) => {
+    enqueueMany: (/** @type {number} */ count) =>
+      post(request(url, '/bulk', { queue, jobs: Array(count).fill(job) })),
+    work: async (/** @type {number} */ concurrency, /** @type {() => void} */ onJob) => {
       const worker = new Worker(queue, async () => onJob(), {
         connection: { ...redis, maxRetriesPerRequest: null },
         concurrency,
@@ -27,6 +29,11 @@ export async function open({ queue, url, redis, modules }) {
   }
 }
 
+/**
+ * @param {string} url
+ * @param {string} path
+ * @param {object} body
+ */
 function request(url, path, body) {
   const text = JSON.stringify(body)
   const head = `POST ${path} HTTP/1.1\r\nhost: ${new URL(url).host}\r\ncontent-type: application/json\r\n`

@@ -13,6 +13,7 @@ const APP = fileURLToPath(new URL('../celery_app.py', import.meta.url))
 /** Its pool is of processes: more than twice the cores only costs memory. */
 const PROCESSES = '4'
 
+/** @param {{ queue: string, amqp: string }} given */
 export async function open({ queue, amqp }) {
   const dir = mkdtempSync(join(tmpdir(), 'ojs-rabbitmq-celery-'))
   const socket = join(dir, 'reports')
@@ -31,22 +32,23 @@ export async function open({ queue, amqp }) {
     CELERY_ARGS: JSON.stringify(ARGS),
   }
   const producer = startPython([APP], env)
+  /** @type {((value: unknown) => void)[]} */
   const waiting = []
   const started = new Promise((resolve) => waiting.push(resolve))
   producer.child.stdout.on('data', ({ length }) => {
-    for (const done of waiting.splice(0, length)) done()
+    for (const done of waiting.splice(0, length)) done(undefined)
   })
   await started
   // An answer does not say whose it is: all calls of a row are alike.
-  const send = (count) =>
+  const send = (/** @type {number} */ count) =>
     new Promise((resolve) => {
       waiting.push(resolve)
       producer.child.stdin.write(`${count}\n`)
     })
   return {
     enqueue: () => send(1),
-    enqueueMany: (count) => send(count),
-    work: async (_concurrency, onJob) => {
+    enqueueMany: (/** @type {number} */ count) => send(count),
+    work: async (/** @type {number} */ _concurrency, /** @type {() => void} */ onJob) => {
       onReport = onJob
       const worker = startPython([...WORKER, '-c', PROCESSES], env)
       await untilReady(worker)
@@ -65,6 +67,10 @@ const WORKER = [
   ...['--without-gossip', '--without-mingle', '--without-heartbeat', '-l', 'INFO'],
 ]
 
+/**
+ * @param {string[]} args
+ * @param {NodeJS.ProcessEnv} env
+ */
 function startPython(args, env) {
   const child = spawn(PYTHON, args, {
     env: { ...env, PYTHONDONTWRITEBYTECODE: '1' },
@@ -82,6 +88,7 @@ function startPython(args, env) {
   return { child, exited, stop }
 }
 
+/** @param {{ child: import('node:child_process').ChildProcessWithoutNullStreams, exited: Promise<unknown> }} given */
 async function untilReady({ child, exited }) {
   let text = ''
   await new Promise((resolve, reject) => {

@@ -2,6 +2,7 @@
 import { createRequire } from 'node:module'
 import { ARGS } from '../../load/requests.mjs'
 
+/** @param {{ queue: string, postgres: string, modules: string }} given */
 export async function open({ queue, postgres, modules }) {
   /** @type {any} */
   const { makeWorkerUtils, run, Logger } = createRequire(`${modules}/`)('graphile-worker')
@@ -11,8 +12,8 @@ export async function open({ queue, postgres, modules }) {
   const spec = { identifier: queue, payload: { args: ARGS } }
   return {
     enqueue: () => utils.addJob(queue, spec.payload),
-    enqueueMany: (count) => utils.addJobs(Array(count).fill(spec)),
-    work: async (concurrency, onJob) => {
+    enqueueMany: (/** @type {number} */ count) => utils.addJobs(Array(count).fill(spec)),
+    work: async (/** @type {number} */ concurrency, /** @type {() => void} */ onJob) => {
       const worker = {
         concurrentJobs: concurrency,
         maxPoolSize: 10,
