@@ -3,6 +3,7 @@
 import { argv, env, exit } from 'node:process'
 import { type Command, complain } from './cli/command.ts'
 import { keyCommand } from './cli/key.ts'
+import { ledgerCommand } from './cli/ledger.ts'
 import { completionCommand, operateCommands } from './cli/operate.ts'
 import { pruneCommand } from './cli/prune.ts'
 import { recoverCommand } from './cli/recover.ts'
@@ -17,6 +18,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   recover: recoverCommand,
   prune: pruneCommand,
   key: keyCommand,
+  ledger: ledgerCommand,
   ...operateCommands,
   completion: completionCommand,
 }

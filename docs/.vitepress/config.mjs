@@ -42,6 +42,7 @@ export default defineConfig({
         text: 'Operate',
         items: [
           page('Operations', '/docs/operate/operations'),
+          page('The ledger on PostgreSQL', '/docs/operate/postgresql'),
           page('Access', '/docs/operate/access'),
           page('Queue types', '/docs/operate/queue-types'),
           page('Faults', '/docs/operate/faults'),

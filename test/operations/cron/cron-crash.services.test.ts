@@ -6,7 +6,6 @@ import { vhostForAll } from '../../support/broker/rabbit.ts'
 import { jobsOf } from '../../support/gateway/client.ts'
 import { Gateway } from '../../support/gateway/gateway.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
-import { isOnPostgres } from '../../support/gateway/test-ledger.ts'
 
 /**
  * Runs cron jobs while the gateway is killed: each tick makes exactly one job, and no job is lost.
@@ -17,9 +16,7 @@ const PATIENCE_MS = 60_000
 /** Longer than the second between two ticks. */
 const HOLD_MS = 1_200
 
-const CRON = isOnPostgres
-  ? 'ledger/postgres/cron.js:PostgresCron'
-  : 'ledger/sqlite/writes/cron.js:SqliteCron'
+const CRON = 'ledger/sqlite/writes/cron.js:SqliteCron'
 const BROKER = 'broker/rabbit-broker.js:RabbitBroker'
 /** Where a gateway is killed: around each commit of a tick, and each publish. */
 const FAILPOINTS = [

@@ -1,0 +1,56 @@
+/** Does a ledger agree with itself? */
+import type { Store, Value } from './store.ts'
+
+export interface LedgerCheck {
+  jobs: number
+  /** Messages that RabbitMQ has not confirmed yet; a gateway publishes them. */
+  owedMessages: number
+  /** What is wrong, a line each. */
+  problems: string[]
+}
+
+export async function checkLedger(store: Store): Promise<LedgerCheck> {
+  const problems = [...(await wrongCounts(store)), ...(await orphans(store))]
+  const [numbers] = await store.ask('SELECT count(*) AS jobs, count(outbox) AS owed FROM %S.jobs')
+  return { jobs: Number(numbers?.['jobs']), owedMessages: Number(numbers?.['owed']), problems }
+}
+
+/** Counts are kept, never counted: here they are. */
+async function wrongCounts(store: Store): Promise<string[]> {
+  const kept = byQueueAndState(
+    await store.ask(
+      `SELECT queue, state, sum(count) AS n FROM %S.state_counts
+       WHERE state NOT IN ('dead_letter', 'with_native', 'held') GROUP BY queue, state
+       HAVING sum(count) <> 0`,
+    ),
+  )
+  const counted = byQueueAndState(
+    await store.ask(
+      `SELECT queue, state, count(*) AS n FROM %S.jobs WHERE state <> 'withdrawn' GROUP BY queue, state`,
+    ),
+  )
+  return [...new Set([...kept.keys(), ...counted.keys()])]
+    .filter((place) => kept.get(place) !== counted.get(place))
+    .map((place) => `${place}: ${kept.get(place) ?? 0} kept, ${counted.get(place) ?? 0} counted`)
+}
+
+function byQueueAndState(rows: readonly Record<string, Value>[]): Map<string, number> {
+  return new Map(rows.map(({ queue, state, n }) => [`${queue} ${state}`, Number(n)]))
+}
+
+/** Rows that belong to a job or to a workflow that is not there. */
+async function orphans(store: Store): Promise<string[]> {
+  const found = await Promise.all(
+    [
+      ['checkpoints', 'job_id', 'jobs', 'id'],
+      ['progress', 'job_id', 'jobs', 'id'],
+      ['workflow_steps', 'workflow', 'workflows', 'seq'],
+    ].map(async ([table, column, owner, key]) => {
+      const text = `SELECT count(*) AS n FROM %S.${table} t
+        WHERE NOT EXISTS (SELECT 1 FROM %S.${owner} o WHERE o.${key} = t.${column})`
+      const count = Number((await store.ask(text))[0]?.['n'])
+      return count === 0 ? [] : [`${count} rows of ${table} belong to none of ${owner}`]
+    }),
+  )
+  return found.flat()
+}
