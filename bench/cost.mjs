@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { SqliteLedger } from '../dist/ledger/sqlite/ledger.js'
 import { openLedgerFile } from '../dist/ledger/sqlite/open.js'
-import { TrafficMinutes } from '../dist/ledger/sqlite/state/queue-traffic.js'
+import { TrafficNotes } from '../dist/ledger/writes/traffic.js'
 import { median } from './statistics.mjs'
 
 const { values } = parseArgs({
@@ -41,13 +41,13 @@ const known = () => {
   throw new Error('the ledger knows every job')
 }
 
-/** The statements of `TrafficMinutes` that note something, and what stands for them in a ledger without. */
-const NOTES = /** @type {const} */ (['enqueued', 'completed', 'waited'])
-const noted = NOTES.map((name) => ({ name, own: TrafficMinutes.prototype[name] }))
+/** The methods of `TrafficNotes` of a job's life, and what stands for them in a ledger without. */
+const NOTES = /** @type {const} */ (['enqueued', 'began', 'completed'])
+const noted = NOTES.map((name) => ({ name, own: TrafficNotes.prototype[name] }))
 /** @param {boolean} isOn */
 function countTraffic(isOn) {
   for (const { name, own } of noted) {
-    Object.assign(TrafficMinutes.prototype, { [name]: isOn ? own : silent })
+    Object.assign(TrafficNotes.prototype, { [name]: isOn ? own : silent })
   }
 }
 

@@ -42,7 +42,7 @@ const LONGEST_MS = Number(values.longest) * 1000
 
 const dir = values.profile
 if (dir) mkdirSync(resolve(dir), { recursive: true })
-const profiler = (name) =>
+const profiler = (/** @type {string} */ name) =>
   dir ? ['--cpu-prof', `--cpu-prof-dir=${resolve(dir)}`, `--cpu-prof-name=${name}.cpuprofile`] : []
 
 const stage = new Stage(values.quorum ? 'quorum' : 'classic', 'flood')
@@ -60,6 +60,8 @@ for (const file of dir ? profilesIn(resolve(dir)) : []) {
   console.log(`\n${file}\n${summariseProfile(file)}`)
 }
 
+/** @typedef {{ name: string, seconds: number, left: unknown, latencies: number[], failed: number }} Row */
+
 async function measure() {
   const jobs = await pushJobs(Math.max(IDS, REPORTS * EVENTS_PER_REPORT))
   await flood.call('open', { url: stage.native.amqp, queue: QUEUE, jobs })
@@ -72,7 +74,11 @@ async function measure() {
   print(rows)
 }
 
-/** Runs the light load while `work` runs. */
+/**
+ * Runs the light load while `work` runs.
+ * @param {string} name
+ * @param {() => Promise<unknown>} work
+ */
 async function during(name, work) {
   say(name)
   await light.call('start', { url: stage.url, queue: 'light' })
@@ -106,27 +112,37 @@ async function handled() {
   return left
 }
 
+/** @param {number} count */
 async function pushJobs(count) {
   const ids = []
   const job = { type: 'bench.loud', args: [], options: { queue: QUEUE } }
   while (ids.length < count) {
     const { jobs } = await ask('POST', '/jobs/batch', { jobs: Array(JOBS_PER_BATCH).fill(job) })
-    ids.push(...jobs.map(({ id }) => id))
+    ids.push(...jobs.map((/** @type {{ id: string }} */ { id }) => id))
   }
   return ids
 }
 
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {object} [body]
+ */
 async function ask(method, path, body) {
-  const init = { method, headers: { 'content-type': TYPE }, body: body && JSON.stringify(body) }
+  const init = { method, headers: { 'content-type': TYPE }, body: body === undefined ? null : JSON.stringify(body) }
   const response = await fetch(`${stage.url}/ojs/v1${path}`, init)
   const answer = await response.json()
   if (!response.ok) throw new Error(`${path}: ${response.status} ${JSON.stringify(answer)}`)
   return answer
 }
 
-/** The ratios are those to the calm before and after it, because other programs may use the machine too. */
+/**
+ * The ratios are those to the calm before and after it, because other programs may use the machine too.
+ * @param {readonly Row[]} rows
+ */
 function print(rows) {
-  const calm = (at) => [rows[at - 1], rows[at + 1]].flatMap((row) => row?.latencies ?? [])
+  const calm = (/** @type {number} */ at) =>
+    [rows[at - 1], rows[at + 1]].flatMap((row) => row?.latencies ?? [])
   console.log(`${describeMachine()}, RabbitMQ ${stage.brokerVersion}, ${stage.native.queueType}\n`)
   console.log('| | s | requests | p50 ms | × calm | p99 ms | × calm | most ms | refused | left |')
   console.log('|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|')

@@ -52,12 +52,16 @@ async function measure() {
   print(rounds)
 }
 
+/** @typedef {Record<'ceiling' | 'fresh' | 'known', number>} Round */
+
+/** @param {readonly Round[]} rounds */
 function print(rounds) {
-  const of = (figure) => rounds.map((round) => round[figure])
+  const of = (/** @type {keyof Round} */ figure) =>
+    rounds.map((/** @type {Round} */ round) => round[figure])
   console.log(`${describeMachine()}, RabbitMQ ${stage.brokerVersion}, ${stage.native.queueType}\n`)
   console.log(`| ${QUEUES} queues | median s | longest s | × amqplib |`)
   console.log('|---|--:|--:|--:|')
-  const row = (name, figure) => {
+  const row = (/** @type {string} */ name, /** @type {keyof Round} */ figure) => {
     const [seconds, longest] = [median(of(figure)), Math.max(...of(figure))]
     const ratio = seconds / median(of('ceiling'))
     const cells = [seconds, longest, ratio].map((value) => value.toFixed(2))
@@ -68,7 +72,11 @@ function print(rounds) {
   row('the same when they exist', 'known')
 }
 
-/** Pushes one job to each of `count` queues in one batch; resolves to the seconds that it took. */
+/**
+ * Pushes one job to each of `count` queues in one batch; resolves to the seconds that it took.
+ * @param {string} name
+ * @param {number} count
+ */
 async function batch(name, count) {
   const jobs = Array.from({ length: count }, (_, n) => ({
     type: 'bench.new',

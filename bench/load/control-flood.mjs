@@ -8,8 +8,11 @@ const EXCHANGE = 'ojs.exchange.direct'
 /** As large a result as a report may have. */
 const RESULT_LENGTH = 985_000
 
+/** @type {import('amqplib').ConfirmChannel} */
 let channel
+/** @type {string} */
 let key
+/** @type {string[]} */
 let ids
 
 serve({ open, heartbeats, reports, ask })
@@ -22,20 +25,31 @@ async function open({ url, queue, jobs }) {
   ids = jobs
 }
 
-/** Heartbeats of `size` ids each; resolves when RabbitMQ has all of them. */
+/**
+ * Heartbeats of `size` ids each; resolves when RabbitMQ has all of them.
+ * @param {{ count: number, size: number }} load
+ */
 async function heartbeats({ count, size }) {
   const body = Buffer.from(JSON.stringify({ worker_id: 'flood', job_ids: ids.slice(0, size) }))
   for (let n = 0; n < count; n++) await publish('ojs.control.heartbeat', body)
   await channel.waitForConfirms()
 }
 
-/** Reports of `events` completed jobs each, with a large result for every one of them. */
+/**
+ * Reports of `events` completed jobs each, with a large result for every one of them.
+ * @param {{ count: number, events: number }} load
+ */
 async function reports({ count, events }) {
   const result = 'x'.repeat(RESULT_LENGTH)
   let bytes = 0
   for (let n = 0; n < count; n++) {
     const ended = ids.slice(n * events, (n + 1) * events)
-    const completed = ended.map((job_id) => ({ job_id, attempt: 1, event: 'completed', result }))
+    const completed = ended.map((/** @type {string} */ job_id) => ({
+      job_id,
+      attempt: 1,
+      event: 'completed',
+      result,
+    }))
     const body = Buffer.from(JSON.stringify({ worker_id: 'flood', events: completed }))
     bytes = body.length
     await publish('ojs.control.report', body)
@@ -56,6 +70,10 @@ async function ask() {
   await answered
 }
 
+/**
+ * @param {string} type
+ * @param {Buffer} body
+ */
 async function publish(type, body) {
   const properties = { type, contentType: 'application/json', persistent: true, mandatory: true }
   if (!channel.publish(EXCHANGE, key, body, properties)) await drained()

@@ -8,6 +8,7 @@ const CHANNELS = 8
 const EXCHANGE = 'ojs.exchange.direct'
 const DEAD = 'ojs.exchange.dlx'
 
+/** @type {import('amqplib').Channel[]} */
 let channels
 
 serve({ open, declare })
@@ -18,12 +19,15 @@ async function open({ url }) {
   channels = await Promise.all(Array.from({ length: CHANNELS }, () => connection.createChannel()))
 }
 
-/** For each name a job queue, a dead letter queue and a control queue with their bindings; resolves to seconds. */
+/**
+ * For each name a job queue, a dead letter queue and a control queue with their bindings; resolves to seconds.
+ * @param {{ names: readonly string[], type: string }} load
+ */
 async function declare({ names, type }) {
   const begun = performance.now()
   const left = [...names]
   await Promise.all(
-    channels.map(async (channel) => {
+    channels.map(async (/** @type {import('amqplib').Channel} */ channel) => {
       for (let name = left.pop(); name !== undefined; name = left.pop())
         await declareOne(channel, name, type)
     }),
@@ -31,8 +35,17 @@ async function declare({ names, type }) {
   return (performance.now() - begun) / 1000
 }
 
+/**
+ * @param {import('amqplib').Channel} channel
+ * @param {string} name
+ * @param {string} type
+ */
 async function declareOne(channel, name, type) {
-  const queue = (name, type, rest) => {
+  const queue = (
+    /** @type {string} */ name,
+    /** @type {string} */ type,
+    /** @type {object} */ rest,
+  ) => {
     const args = { 'x-queue-type': type, 'x-dead-letter-exchange': DEAD, ...rest }
     return channel.assertQueue(name, { durable: true, arguments: args })
   }

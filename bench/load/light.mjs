@@ -11,7 +11,9 @@ const CONNECTIONS = 4
 const TYPE = 'application/openjobspec+json'
 
 const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS })
-/** @type {{ isOver: boolean, latencies: number[], failed: number, loops: Promise<void>[] }} */
+/** @typedef {{ isOver: boolean, latencies: number[], failed: number, loops: Promise<void>[] }} Run */
+
+/** @type {Run} */
 let run
 
 serve({ start, stop })
@@ -30,6 +32,11 @@ async function stop() {
   return { latencies: run.latencies, failed: run.failed }
 }
 
+/**
+ * @param {Run} of
+ * @param {string} url
+ * @param {string} queue
+ */
 async function loop(of, url, queue) {
   const worker = { worker_id: queue }
   while (!of.isOver) {
@@ -43,6 +50,13 @@ async function loop(of, url, queue) {
   }
 }
 
+/**
+ * @param {Run} of
+ * @param {string} url
+ * @param {string} method
+ * @param {string} path
+ * @param {object} [body]
+ */
 async function timed(of, url, method, path, body) {
   const begun = performance.now()
   const { status, answer } = await ask(url, method, path, body)
@@ -52,7 +66,13 @@ async function timed(of, url, method, path, body) {
   return answer
 }
 
-/** @returns {Promise<{ status: number, answer: any }>} */
+/**
+ * @returns {Promise<{ status: number, answer: any }>}
+ * @param {string} url
+ * @param {string} method
+ * @param {string} path
+ * @param {object} [body]
+ */
 function ask(url, method, path, body) {
   return new Promise((resolve, reject) => {
     const options = { agent, method, headers: { 'content-type': TYPE } }
