@@ -129,7 +129,11 @@ async function pushJobs(count) {
  * @param {object} [body]
  */
 async function ask(method, path, body) {
-  const init = { method, headers: { 'content-type': TYPE }, body: body === undefined ? null : JSON.stringify(body) }
+  const init = {
+    method,
+    headers: { 'content-type': TYPE },
+    body: body === undefined ? null : JSON.stringify(body),
+  }
   const response = await fetch(`${stage.url}/ojs/v1${path}`, init)
   const answer = await response.json()
   if (!response.ok) throw new Error(`${path}: ${response.status} ${JSON.stringify(answer)}`)
