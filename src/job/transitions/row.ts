@@ -14,6 +14,8 @@ interface Kept {
   uniqueKey: string | null
   /** The `seq` of the cron entry that made the job. */
   cronEntry: number | null
+  /** The key of the workflow's node whose job it is. */
+  step: string | null
 }
 
 /** A row without the texts that may be megabytes. */

@@ -56,6 +56,8 @@ import { partsOf } from './parts/all.ts'
 import { bulkLedger } from './parts/bulk.ts'
 import { cronLedger } from './parts/cron.ts'
 import { checkpointLedger, historyLedger, progressLedger } from './parts/notes.ts'
+import { endStep } from './parts/workflow-rows.ts'
+import { workflowLedger } from './parts/workflows.ts'
 import type { PostgresTraffic } from './queues/traffic.ts'
 import type { Reader } from './reader.ts'
 import type { Slot } from './slot.ts'
@@ -108,7 +110,7 @@ export class PostgresLedger implements Ledger {
   readonly epochs: Ledger['epochs']
   readonly idle: Ledger['idle']
   readonly lostMessages: Ledger['lostMessages']
-  readonly workflows: Ledger['workflows'] = partNotYet('workflows')
+  readonly workflows: Ledger['workflows']
   readonly idempotency: Ledger['idempotency']
   readonly history: Ledger['history']
   readonly progress: Ledger['progress']
@@ -133,7 +135,7 @@ export class PostgresLedger implements Ledger {
     this.#reader = reader
     this.#readers = [reader, searcher]
     this.#memory = memory
-    const groups = new Groups(deps)
+    const groups = new Groups({ ...deps, endStep })
     this.#groups = groups
     this.#confirms = new Confirms(groups, memory)
     const parts = partsOf({ schema, reader, memory, groups }, slotId, () => this.known)
@@ -148,6 +150,7 @@ export class PostgresLedger implements Ledger {
     this.lostMessages = parts.lostMessages
     this.idempotency = parts.idempotency
     this.cron = cronLedger({ groups, schema, memory })
+    this.workflows = workflowLedger(groups)
     this.history = historyLedger(groups)
     this.progress = progressLedger(groups)
     this.checkpoints = checkpointLedger(groups)

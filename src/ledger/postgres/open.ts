@@ -9,6 +9,7 @@ import { ENTRIES, TEMPLATES } from './group/cron.ts'
 import { type Counted, Memory } from './group/memory.ts'
 import { CHECKPOINTS, PROGRESS, RESULT_ENDS } from './group/notes.ts'
 import { OPERATIONS } from './group/operations.ts'
+import { ERRORS, FEEDS, SOURCES, STEPS, WORKFLOWS } from './group/workflows.ts'
 import type { Leadership } from './leadership.ts'
 import { PostgresLedger } from './ledger.ts'
 import { migrate } from './migrations.ts'
@@ -34,7 +35,16 @@ const TIMEOUTS = { connectMs: 5_000, answerMs: 30_000 }
 /** One gateway writes, through one connection. */
 const SLOT = 1
 /** Side tables: where one is empty, nobody looks for its rows. */
-const SIDES = [IDEMPOTENCY_KEYS, CHECKPOINTS, PROGRESS, RESULT_ENDS, OPERATIONS, ENTRIES, TEMPLATES]
+const SIDES = [
+  ...[WORKFLOWS, STEPS, FEEDS, SOURCES, ERRORS],
+  IDEMPOTENCY_KEYS,
+  CHECKPOINTS,
+  PROGRESS,
+  RESULT_ENDS,
+  OPERATIONS,
+  ENTRIES,
+  TEMPLATES,
+]
 /** How many nonces each start of a gateway has. */
 const NONCES = 2 ** 32
 
@@ -106,6 +116,10 @@ async function remembered(
   for (const { name } of SIDES) {
     if ((await all(`1 FROM ${schema}.${name} LIMIT 1`)).length > 0) memory.usedSides.add(name)
   }
+  for (const { state, count } of await all(
+    `state, count(*) AS count FROM ${schema}.workflows GROUP BY state`,
+  ))
+    memory.addWorkflows(state, Number(count))
   await rememberQueues(memory, schema, reader)
   await rememberRecords(memory, schema, reader)
   return memory

@@ -11,6 +11,7 @@ import type { Parts } from './parts/all.ts'
 import { bulkReads } from './parts/bulk.ts'
 import { cronReads } from './parts/cron.ts'
 import { noteReads } from './parts/notes.ts'
+import { knownWorkflows, workflowReads } from './parts/workflows.ts'
 import type { Reader } from './reader.ts'
 import { PostgresSearch } from './search/search.ts'
 
@@ -27,7 +28,7 @@ export function knownOf(
     ...{ pauses, idle, schemas, maintenance, queueSettings, traffic: memory.traffic },
     lost: { has: (queue) => memory.lost.has(queue), all: () => [...memory.lost] },
     unwritten: { has: (queue) => memory.unwritten.has(queue) },
-    workflows: partNotYet('workflows'),
+    workflows: knownWorkflows(memory),
     queues: () => [...memory.queues.values()],
     hasQueue: (name) => memory.queues.has(name),
     retryQueues: () => [...memory.retryQueues.values()],
@@ -103,7 +104,7 @@ export function readsOf(
     ...own,
     cron: cronReads(schema, reader),
     ...{ schemas, idempotency, lostMessages, epochs, traffic, audit },
-    workflows: partNotYet('workflows'),
+    workflows: workflowReads(schema, reader, memory),
     ...noteReads(schema, reader, memory),
     bulk: bulkReads(schema, reader),
     search,

@@ -37,6 +37,8 @@ const KEPT = [
   'queueSettingsContract',
   'trafficContract',
   'auditContract',
+  'workflowContract',
+  'workflowPropertyContract',
 ]
 
 const all = [...RULES, ...PROPERTIES]

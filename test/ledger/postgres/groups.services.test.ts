@@ -62,7 +62,14 @@ it('a write that wants a group of its own has one, lazy or not', async () => {
   const [schema, memory] = [schemaOf(prefix), new Memory(0, Date.now)]
   const slot = new Slot({ schema, id: 2, owner: randomUUID(), connect: () => connectTo(url()) })
   await slot.take()
-  const groups = new Groups({ slot, slotId: 2, schema, memory, logger: SILENT })
+  const groups = new Groups({
+    slot,
+    slotId: 2,
+    schema,
+    memory,
+    logger: SILENT,
+    endStep: () => undefined,
+  })
   for (const isLazyAlone of [true, false]) {
     const drafts = new Map<string, Draft>()
     const run = (name: string) => ({

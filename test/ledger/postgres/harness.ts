@@ -197,7 +197,14 @@ class SchemaHarness implements LedgerHarness {
     const reader = new Reader(this.#connect)
     const memory = new Memory(0, Date.now)
     await slot.take()
-    const groups = new Groups({ slot, slotId: 2, schema, memory, logger: SILENT })
+    const groups = new Groups({
+      slot,
+      slotId: 2,
+      schema,
+      memory,
+      endStep: () => undefined,
+      logger: SILENT,
+    })
     try {
       return await new PostgresIdempotency({ groups, reader, memory, schema }, capacity).prune(
         now,

@@ -8,6 +8,7 @@ import { openPostgresLedger } from '../../../src/ledger/postgres/open.ts'
 import { schemaOf } from '../../../src/ledger/postgres/schema.ts'
 import type { JobOrder } from '../../../src/ledger/search.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
+import { newGraph } from '../../support/gateway/workflows.ts'
 import { SILENT } from '../../support/time/silent.ts'
 import {
   FAILED,
@@ -24,7 +25,10 @@ import { addressOf, connectTo, rowsOf, sharedPostgres } from './server.ts'
 /** Enough rows for the planner to prefer an index, where there is one that helps. */
 const ROWS = 60_000
 /** A plan may read these as a whole: they have a few rows each. */
-const LARGE = ['jobs', 'job_bodies', 'state_counts', 'idempotency_keys', 'audit', 'traffic']
+const LARGE = [
+  ...['jobs', 'job_bodies', 'state_counts', 'idempotency_keys', 'audit', 'traffic'],
+  ...['workflows', 'workflow_steps', 'workflow_feeds', 'workflow_sources', 'workflow_errors'],
+]
 
 const filled = (schema: string): string[] => [
   `INSERT INTO ${schema}.jobs (id, generation, state, attempt, queue, type, priority, max_attempts,
@@ -57,8 +61,31 @@ const filled = (schema: string): string[] => [
   `INSERT INTO ${schema}.traffic
    SELECT 1, 60000, ${NOW} / 60000 - i / 20, 'q' || i % 20, 1, 1, 0, 0, 1, 5, 1, 5, '5:1', '5:1'
    FROM generate_series(1, ${ROWS / 3}) AS i`,
+  `INSERT INTO ${schema}.workflows (id, type, state, total, open, completed, failed, created_at, ended_at, settings, nodes)
+   SELECT 'w' || i, 'dag', CASE WHEN i % 2 = 0 THEN 'completed' ELSE 'running' END, 9, 0, 9, 0, ${NOW} + i,
+     CASE WHEN i % 2 = 0 THEN ${NOW} + i END, '{}', 10 FROM generate_series(1, 2000) AS i`,
+  `INSERT INTO ${schema}.workflow_steps (key, progress, rule, pending, completed, failed, cancelled, is_callback, type)
+   SELECT 'w' || i || '/' || lpad(n::text, 7, '0'), 'waiting', 'completed', 1, 0, 0, 0, false, 't'
+   FROM generate_series(1, 2000) AS i, generate_series(0, 9) AS n`,
+  `INSERT INTO ${schema}.workflow_feeds SELECT key, '[]' FROM ${schema}.workflow_steps`,
+  `INSERT INTO ${schema}.workflow_sources SELECT key, '[]', '[]', '{}' FROM ${schema}.workflow_steps`,
+  `INSERT INTO ${schema}.workflow_errors SELECT key, '{}' FROM ${schema}.workflow_steps`,
   'VACUUM ANALYZE',
 ]
+
+const LAST = {
+  order: 'created_at',
+  isAscending: false,
+  after: null,
+  offset: 0,
+  limit: 1,
+  isWhole: false,
+} as const
+const withWorkflow = (workflowId: string) => ({
+  ...ANY_JOB,
+  workflowId,
+  states: ['available'] as const,
+})
 
 /** Whatever the ledger asks is explained as it was asked. */
 describe('on a large table, no statement reads the whole of it', () => {
@@ -238,6 +265,31 @@ describe('on a large table, no statement reads the whole of it', () => {
     })
     for (const index of ['idempotency_keys_pkey', 'audit_of_key', 'traffic_pkey', 'traffic_at'])
       expect(plans).toContain(index)
+  })
+
+  it('in the life of a workflow', async () => {
+    await expectIndexed(async () => {
+      const { workflows } = ledger
+      const graph = newGraph({ a: [], b: ['a'], c: ['a'], d: ['b', 'c'], free: [] })
+      await workflows.create(graph, NOW)
+      const endOf = async (step: string) => {
+        const { steps } = (await ledger.read.workflows.find(graph.id)) ?? { steps: [] }
+        const id = steps.find((one) => one.id === step)?.jobId ?? ''
+        await ledger.claim([jobMessage(id)], TERMS)
+        return await ledger.complete(id, {}, { now: NOW, result: '"x"' })
+      }
+      await endOf('a')
+      await endOf('b')
+      await ledger.cancel(
+        (await ledger.read.search.page(withWorkflow(graph.id), LAST)).jobs[0]?.id ?? '',
+        NOW,
+      )
+      const other = newGraph({ a: [], b: ['a'] })
+      await workflows.create(other, NOW)
+      await workflows.cancel(other.id, NOW)
+      await ledger.read.workflows.list({ state: 'running', limit: 20, offset: 20 })
+      await ledger.read.workflows.list({ state: null, limit: 20, offset: 20 })
+    })
   })
 
   it('in what runs by the clock', async () => {

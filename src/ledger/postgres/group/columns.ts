@@ -38,6 +38,7 @@ const COLUMNS: Readonly<Record<keyof KeptRow, 'text' | 'bigint' | 'boolean'>> = 
   endedAt: 'bigint',
   extendedMs: 'bigint',
   history: 'text',
+  step: 'text',
   uniqueKey: 'text',
   cronEntry: 'bigint',
 }
@@ -155,6 +156,6 @@ export function toJobRow(row: KeptRow, texts: Texts): JobRow {
 /** Without what only the ledger needs. */
 export function toStanding(row: KeptRow): JobStanding {
   const { endedAt: _, extendedMs: __, history: ___, ...kept } = row
-  const { uniqueKey: ____, cronEntry: _____, ...standing } = kept
+  const { uniqueKey: ____, cronEntry: _____, step: ______, ...standing } = kept
   return standing
 }

@@ -5,6 +5,7 @@ import { isErased, type JobRow } from '../../../job/job.ts'
 import { keepsCheckpoint } from '../../../job/progress.ts'
 import type { Stale } from '../../../job/stale.ts'
 import type { Change, KeptRow, Texts } from '../../../job/transitions/row.ts'
+import type { WorkflowNews } from '../../ended.ts'
 import type { KeptKey } from '../../writes/kept-keys.ts'
 import { TrafficNotes } from '../../writes/traffic.ts'
 import type { Row, Statement } from '../connection.ts'
@@ -59,6 +60,24 @@ export class Missing extends Error {
 
 const TEXTS: readonly string[] = ['carry', 'error', 'errors', 'result', 'envelope']
 
+/** Advances the workflow of a step whose job has ended. Returns the news. */
+export type EndStep = (draft: Draft, job: JobRow) => readonly WorkflowNews[] | undefined
+
+/** What a group has beside the rows. */
+export interface Circumstances {
+  schema: string
+  /** When it is; the same however often its writes run. */
+  wall: number
+  /** A parameter, because it calls back into what ends jobs. */
+  endStep: EndStep
+}
+
+/**
+ * A step that begins may replace a job of another workflow (`unique`); that job's end may begin another step,
+ * and so on. Some hundreds of these nested calls overflow the stack, and the write would fail each time.
+ */
+const MAX_NESTED = 100
+
 export class Draft {
   readonly memory: Memory
   /** Of the ledger, quoted. */
@@ -67,12 +86,17 @@ export class Draft {
   readonly #loaded: Loaded
   /** What happens in queues. */
   readonly traffic = new TrafficNotes((note) => this.changes.noteTraffic(note))
+  readonly wall: number
+  readonly #endStep: EndStep
+  #nested = 0
   #nonce: number
 
-  constructor(loaded: Loaded, memory: Memory, schema: string) {
+  constructor(loaded: Loaded, memory: Memory, { schema, wall, endStep }: Circumstances) {
     this.#loaded = loaded
     this.memory = memory
     this.schema = schema
+    this.wall = wall
+    this.#endStep = endStep
     this.#nonce = memory.nonce
   }
 
@@ -179,8 +203,14 @@ export class Draft {
   }
 
   /** All of this is about to be asked for. */
-  require({ ids = [], holders = [], keptKeys = [] }: Wants): void {
+  require({ ids = [], holders = [], keptKeys = [], sides = [] }: Wants): void {
     const missing = {
+      sides: sides
+        .map(({ table, keys }) => ({
+          table,
+          keys: keys.filter((key) => !this.#hasSide(table, key)),
+        }))
+        .filter(({ keys }) => keys.length > 0),
       ids: ids.filter((id) => this.#textsIfLoaded(id) === undefined && !this.#isGone(id)),
       holders: holders.filter((query) => !this.#hasHolders(query)),
       keptKeys: keptKeys.filter((key) => !this.#loaded.keptKeys.has(key)),
@@ -227,6 +257,30 @@ export class Draft {
   stale(id: string): Stale {
     const row = this.row(id)
     return { outcome: 'stale', row: row && toStanding(row) }
+  }
+
+  /** Advances the workflow of a job that has just ended, if it is a step. Returns the news. */
+  ended(row: KeptRow, job: JobRow): readonly WorkflowNews[] | undefined {
+    if (row.step === null) return undefined
+    this.#nested += 1
+    try {
+      return this.#endStep(this, job)
+    } finally {
+      this.#nested -= 1
+    }
+  }
+
+  /** May a step that begins replace other jobs? False when too many ends are nested. */
+  get mayReplace(): boolean {
+    return this.#nested < MAX_NESTED
+  }
+
+  /** The result of a job that this group has changed, if it counts for its workflow; undefined: as it is stored. */
+  changedResult(id: string): string | null | undefined {
+    const row = this.changes.rows.get(id)
+    if (row === undefined) return undefined
+    if (row === null || row.generation !== 0) return null
+    return this.changes.texts.get(id)?.result
   }
 
   insert(row: KeptRow, texts: Texts): void {
@@ -292,6 +346,13 @@ export class Draft {
     const isGone = isErased(row.state)
     if (isGone || !keepsCheckpoint(row)) this.putSide(CHECKPOINTS, row.id, null)
     if (isGone) this.putSide(PROGRESS, row.id, null)
+  }
+
+  #hasSide(table: AnySide, key: string): boolean {
+    const changed = this.changes.sides.get(table)
+    if (changed === undefined && !this.memory.usedSides.has(table.name)) return true
+    const loaded = this.#loaded.sides.get(table)
+    return changed?.has(key) === true || loaded?.has(key) === true
   }
 
   #isGone(id: string): boolean {

@@ -4,7 +4,7 @@ import { messageOf, OjsError, unavailable } from '../../../errors.ts'
 import type { Logger } from '../../../logger.ts'
 import { TakenBack } from '../../writes/taken-back.ts'
 import { DataError, Fenced, type Group, type Slot, Undecided } from '../slot.ts'
-import { Draft, type Loaded, Missing, type Wants } from './draft.ts'
+import { Draft, type EndStep, type Loaded, Missing, type Wants } from './draft.ts'
 import type { Memory } from './memory.ts'
 import { committed, NOTHING, together, toLoad, toStore, withLoaded } from './store.ts'
 
@@ -37,6 +37,7 @@ interface Waiting extends Required<Write<unknown>> {
 type Settled = { result: unknown } | { error: unknown }
 
 export interface GroupsDeps {
+  endStep: EndStep
   slot: Slot
   slotId: number
   schema: string
@@ -204,11 +205,12 @@ export class Groups {
   }
 
   async #commitOnce(writes: readonly Waiting[]): Promise<Settled[]> {
-    const { slot, schema, slotId, memory } = this.#deps
+    const { slot, schema, slotId, memory, endStep } = this.#deps
+    const wall = memory.wall()
     for (;;) {
       let last: { draft: Draft; settled: Settled[] } | null = null
       const step = (loaded: Loaded): ReturnType<Group['decide']> => {
-        const draft = new Draft(loaded, memory, schema)
+        const draft = new Draft(loaded, memory, { schema, wall, endStep })
         const settled = runAll(draft, writes)
         if (Array.isArray(settled)) {
           last = { draft, settled }

@@ -1,5 +1,6 @@
 /** What this gateway knows of the ledger: as committed, kept up to date by its own groups. */
 import { JOB_STATES, type JobState } from '../../../job/job.ts'
+import type { WorkflowState } from '../../../job/workflow/workflow.ts'
 import type { QueueRecord, RetryQueue } from '../../known.ts'
 import type { Maintenance } from '../../maintenance.ts'
 import type { QueueSettings } from '../../queue-settings.ts'
@@ -77,6 +78,7 @@ export class Memory {
   /** Unique keys of deleted jobs. Mostly 0, and then nobody looks for one. */
   keptKeys = 0
   lastMark = 0
+  readonly #workflows = new Map<WorkflowState, number>()
   /** Names of the side tables that may have rows: nobody looks into another. */
   readonly usedSides = new Set<string>()
 
@@ -91,6 +93,16 @@ export class Memory {
     const counts = this.counts.get(queue) ?? noCounts()
     this.counts.set(queue, counts)
     counts[state] += change
+  }
+
+  /** How many workflows there are in a state; null: in all. */
+  workflows(state: WorkflowState | null): number {
+    if (state !== null) return this.#workflows.get(state) ?? 0
+    return [...this.#workflows.values()].reduce((sum, count) => sum + count, 0)
+  }
+
+  addWorkflows(state: WorkflowState, change: number): void {
+    this.#workflows.set(state, this.workflows(state) + change)
   }
 
   /** False: an earlier process gave this nonce out, and may have published its message. */

@@ -6,6 +6,7 @@ import { isMet } from '../../lists/comparing.ts'
 import { MAX_LISTED_TEXT } from '../../lists/limits.ts'
 import type { Found, FoundJob, SearchPage } from '../../search.ts'
 import { jobsOf, ROW, toStanding } from '../group/columns.ts'
+import { workflowOf } from '../group/workflows.ts'
 import { byId, sizesOf } from './comparison.ts'
 import type { FoundKey } from './key-list.ts'
 import type { Searched } from './sources.ts'
@@ -51,7 +52,7 @@ async function foundJobs(
 ): Promise<FoundJob[]> {
   const whole = isWhole ? ', b.errors, b.result, b.envelope' : ''
   const text = byId(`SELECT ${ROW}, b.carry, b.error,
-      (SELECT w.id FROM ${schema}.workflows w WHERE w.seq = j.workflow) AS "workflowId" ${whole}
+      ${workflowOf('j.step')} AS "workflowId" ${whole}
     FROM ${schema}.jobs j JOIN ${schema}.job_bodies b ON b.id = j.id WHERE j.id = w.id`)
   const rows = await asks.rows(text, [keys.map(({ id }) => id)])
   // They may have changed since the search passed them.

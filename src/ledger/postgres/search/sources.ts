@@ -12,6 +12,7 @@ import { MAX_FEW_DUE, MAX_RANGES } from '../../lists/limits.ts'
 import { createdBetween, type Direction, endedBetween, NO_LIMITS } from '../../lists/order.ts'
 import { errorKey } from '../group/error-codes.ts'
 import type { Memory } from '../group/memory.ts'
+import { isNodeOf } from '../group/workflows.ts'
 import { type Asks, KeyList, type Keys, type Ranges } from './key-list.ts'
 
 /** What a search reads. */
@@ -60,7 +61,7 @@ function fewOf(schema: string, filter: JobFilter): Ranges | null {
     return { column, of, values: [own], where: 'j.id = r.id', size: own.length }
   }
   if (cron !== null) {
-    const of = `(SELECT 1 AS n, e.seq FROM ${schema}.cron_entries e WHERE e.name = $1) AS r`
+    const of = `(SELECT 1 AS n, e.seq FROM ${schema}.cron_jobs e WHERE e.name = $1) AS r`
     return { column, of, values: [cron], where: 'j.cron_entry = r.seq', size: 1 }
   }
   if (errorCode === null) return null
@@ -70,9 +71,9 @@ function fewOf(schema: string, filter: JobFilter): Ranges | null {
 
 /** `ids`: only these; an empty list: all. */
 function stepsOf(schema: string, workflowId: string, ids: readonly string[]): Ranges {
-  const of = `(SELECT s.node AS n, s.job_id AS id FROM ${schema}.workflows w
-    JOIN ${schema}.workflow_steps s ON s.workflow = w.seq
-    WHERE w.id = $1 AND s.job_id IS NOT NULL AND ($2::text[] = '{}' OR s.job_id = ANY($2))) AS r`
+  const of = `(SELECT row_number() OVER () AS n, s.job_id AS id FROM ${schema}.workflow_steps s
+    WHERE ${isNodeOf('s.key', '$1::text')} AND s.job_id IS NOT NULL
+      AND ($2::text[] = '{}' OR s.job_id = ANY($2))) AS r`
   const column = 'created_at'
   return { column, of, values: [workflowId, ids], where: 'j.id = r.id', size: 1 }
 }

@@ -60,7 +60,10 @@ export function purgeOne(draft: Draft, id: string, terms: PurgeTerms): Purged | 
   const { states, now, cause } = terms
   const row = draft.row(id)
   if (row === null || !states.includes(row.state as JobState)) return null
+  // Its workflow needs the row.
+  const isKept = row.step !== null
   if (isTerminal(row.state)) {
+    if (isKept) return null
     const job = draft.job(row)
     erase(draft, row, now)
     return { job, cancelled: null }
@@ -68,6 +71,6 @@ export function purgeOne(draft: Draft, id: string, terms: PurgeTerms): Purged | 
   const cancelled = cancelJob(draft, id, now, cause)
   const after = draft.row(id)
   if (isStale(cancelled) || after === null) return null
-  erase(draft, after, now)
-  return { job: cancelled.job, cancelled, isKept: false }
+  if (!isKept) erase(draft, after, now)
+  return { job: cancelled.job, cancelled, isKept }
 }

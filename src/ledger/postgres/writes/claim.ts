@@ -67,7 +67,7 @@ function applyArrival(
     case 'exhaust':
       return exhaust(draft, message, terms, row, arrival)
     case 'expire':
-      return { verdict: 'expired', job: expireJob(draft, row, now, true) }
+      return { verdict: 'expired', ...expireJob(draft, row, now, true) }
     case 'hand-over':
       return { verdict: 'hand-over', job: draft.job(leaveUnowned(draft, row)) }
     case 'rearm': {
@@ -113,7 +113,7 @@ function exhaust(
   const cause = { reason: 'attempts_exhausted' }
   const ends = { completedAt: terms.now, deadLetterCopied: false, messageOut: true }
   const discard = { error, errors, attempt, isDeadLetter, ...ends, cause }
-  return { verdict: 'exhausted', job: discardJob(draft, row, terms.now, discard) }
+  return { verdict: 'exhausted', ...discardJob(draft, row, terms.now, discard) }
 }
 
 function reportedBy(message: ClaimedMessage): ReportedError | null {

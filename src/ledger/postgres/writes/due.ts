@@ -89,11 +89,14 @@ export function expireDue(draft: Draft, schema: string, terms: DueTerms): Expire
     .rows(firstPage(found))
     .filter(({ state }) => state !== 'active' && !isTerminal(state))
   draft.jobs(rows)
-  return rows.map((row) => {
+  return rows.flatMap(({ id }) => {
+    // The end of one before it, a step, may have had this one replaced.
+    const row = draft.row(id)
+    if (row === null || isTerminal(row.state)) return []
     // A job that the ledger held until its time has no job message out.
     const isHeld = row.state !== 'available' && row.retryQueueMs === null && row.outbox === null
-    const job = expireJob(draft, row, terms.now, row.messageOut && !isHeld)
-    return { job, isMessageOwed: isMessageOwed(draft, row) }
+    const ended = expireJob(draft, row, terms.now, row.messageOut && !isHeld)
+    return { ...ended, isMessageOwed: isMessageOwed(draft, row) }
   })
 }
 
@@ -116,9 +119,11 @@ export function endOverdue(
   draft.jobs(over)
   const ended: (FailedLease | Undecided)[] = []
   const failures: unknown[] = []
-  for (const row of over) {
+  for (const { id } of over) {
     try {
-      ended.push(failRow(draft, row, decide))
+      // The end of one before it, a step, may have had this one replaced.
+      const row = draft.row(id)
+      if (row?.state === 'active') ended.push(failRow(draft, row, decide))
     } catch (error) {
       // Nothing of the row has changed: a decision that fails stops no other.
       if (error instanceof Missing) throw error

@@ -17,7 +17,7 @@ import {
 } from '../../../job/transitions/end.ts'
 import { handedOver } from '../../../job/transitions/lease.ts'
 import type { KeptRow } from '../../../job/transitions/row.ts'
-import type { Cancelled } from '../../ended.ts'
+import type { Cancelled, WithNews } from '../../ended.ts'
 import type { DeadMessage, DeadOutcome } from '../../native.ts'
 import type { Draft } from '../group/draft.ts'
 import { adoptJob } from './adopt.ts'
@@ -27,15 +27,18 @@ export function isMessageOwed({ memory }: Draft, { outbox }: Pick<JobRow, 'outbo
   return outbox !== null && memory.isOurs(outbox) && !memory.confirming.has(outbox)
 }
 
+type Ended = { job: JobRow } & WithNews
+
 /** Discards a job that runs no further attempt. */
 export function discardJob(
   draft: Draft,
   row: KeptRow,
   now: number,
   { cause, ...discard }: Discard & { cause: Cause },
-): JobRow {
+): Ended {
   const line = historyLine(now, 'discarded', discard.attempt, null, cause)
-  return draft.job(draft.change(row, discarded(row, now, discard, line)))
+  const job = draft.job(draft.change(row, discarded(row, now, discard, line)))
+  return { job, news: draft.ended(row, job) }
 }
 
 /** The same for a job whose `expires_at` has passed. No copy in the DLX queue is owed. */
@@ -45,7 +48,7 @@ export function expireJob(
   now: number,
   messageOut: boolean,
   given: Cause = {},
-): JobRow {
+): Ended {
   const before = draft.job(row)
   const { errors, attempt } = before
   const isDeadLetter = isListedWhenExpired(retryPolicyOf(before))
@@ -65,7 +68,9 @@ export function cancelJob(
   if (!row || !state || isErased(state) || !canBecome(state, 'cancelled')) return draft.stale(id)
   const line = historyLine(now, 'cancelled', row.attempt, null, cause)
   const after = draft.change(row, cancelled(row, now, draft.nextNonce(), line))
-  return { job: draft.job(after), previousState: state, isMessageOwed: isMessageOwed(draft, row) }
+  const job = draft.job(after)
+  const isOwed = isMessageOwed(draft, row)
+  return { job, previousState: state, isMessageOwed: isOwed, news: draft.ended(row, job) }
 }
 
 /** See `Ledger.cancelAny`. */
@@ -96,7 +101,7 @@ export function discardDead(draft: Draft, message: DeadMessage, times: Times): D
     noteCopyOf(draft, message, row)
     return { outcome: 'ignored' }
   }
-  return { outcome: 'discarded', job: discardRow(draft, message, row, times.now) }
+  return { outcome: 'discarded', ...discardRow(draft, message, row, times.now) }
 }
 
 function noteCopyOf(draft: Draft, { generation, attempt }: DeadMessage, row: KeptRow): void {
@@ -141,10 +146,10 @@ function adoptDead(draft: Draft, message: DeadMessage, now: number): DeadOutcome
   const row = draft.row(message.id)
   if (error instanceof OjsError || row === null)
     return { outcome: 'malformed', error: error ?? new OjsError('invalid_request', 'no job') }
-  return { outcome: 'discarded', job: discardRow(draft, message, row, now) }
+  return { outcome: 'discarded', ...discardRow(draft, message, row, now) }
 }
 
-function discardRow(draft: Draft, message: DeadMessage, row: KeptRow, now: number): JobRow {
+function discardRow(draft: Draft, message: DeadMessage, row: KeptRow, now: number): Ended {
   const { error, errors, isDeadLetter, isCounted = false } = message.describe(draft.job(row))
   if (!message.isExpired && !isCounted) draft.traffic.failed(row.queue, now)
   if (!isDeadLetter) draft.staleCopy(row.queue)

@@ -18,15 +18,19 @@ interface FirstLife {
   attempt: number
   outbox: number | null
   cause: Cause
+  /** See `KeptRow`. Then its id is a new one. */
+  step?: string | undefined
 }
 
 /** Stores a job in its start state, and records its queue. Returns the row, or null when the id is taken. */
 export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow | null {
   if (job.carry?.concurrency !== undefined) throw notYet('concurrency keys')
-  const before = draft.row(job.id)
+  const { step = null } = life
+  const before = step === null ? draft.row(job.id) : null
   if (before !== null && !isErased(before.state)) return null
   // Workers drop generation 0 of an id that was cancelled before its job was known; this is another job.
-  const first = draft.forgetTombstone(job.id, job.queue) ? life.generation + 1 : life.generation
+  const isCancelled = step === null && draft.forgetTombstone(job.id, job.queue)
+  const first = isCancelled ? life.generation + 1 : life.generation
   const generation = before === null ? first : before.generation + 1
   const { outbox, enqueuedAt, attempt } = life
   const { carry, error, errors, result, envelope, ...standing } = freshRow(job, {
@@ -35,7 +39,7 @@ export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow |
     enqueuedAt,
   })
   const history = historyLine(life.now, job.start.state, attempt, null, life.cause)
-  const keys = { uniqueKey: job.unique?.key ?? null, cronEntry: null }
+  const keys = { uniqueKey: job.unique?.key ?? null, cronEntry: null, step }
   const kept = { endedAt: null, extendedMs: null, history }
   const row: KeptRow = { ...standing, attempt, ...kept, ...keys }
   const texts: Texts = { carry, error, errors, result, envelope }
@@ -46,9 +50,15 @@ export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow |
 }
 
 /** Stores one job, without regard to a `unique` policy. */
-export function enqueue(draft: Draft, job: NewJob, now: number, cause: Cause = {}): Enqueued {
+export function enqueue(
+  draft: Draft,
+  job: NewJob,
+  now: number,
+  cause: Cause = {},
+  step?: string,
+): Enqueued {
   const outbox = job.start.state === 'available' ? draft.nextNonce() : null
-  const life = { now, enqueuedAt: now, generation: 0, attempt: 0, outbox, cause }
+  const life = { now, enqueuedAt: now, generation: 0, attempt: 0, outbox, cause, step }
   const row = insertJob(draft, job, life)
   if (row === null) return { outcome: 'duplicate' }
   return { outcome: 'inserted', generation: row.generation, outbox, enqueuedAt: now }

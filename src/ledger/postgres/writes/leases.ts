@@ -1,10 +1,10 @@
 /** ACK, NACK, BEAT and release, and who holds the delivery behind a lease. */
 import { historyLine } from '../../../job/history/changes.ts'
-import type { JobRow } from '../../../job/job.ts'
 import { isHeld } from '../../../job/lease-fence.ts'
 import type { Stale } from '../../../job/stale.ts'
 import * as lease from '../../../job/transitions/lease.ts'
 import type { Change, KeptRow } from '../../../job/transitions/row.ts'
+import type { CompletedJob } from '../../ended.ts'
 import type {
   Beat,
   BeatFate,
@@ -37,12 +37,15 @@ export function complete(
   id: string,
   fence: SettleFence,
   completion: Completion,
-): JobRow | Stale {
+): CompletedJob | Stale {
   const { now, cause } = completion
   const line = historyLine(now, 'completed', fence.attempt ?? null, null, cause)
   const row = draft.row(id)
   const change = row && lease.completed(row, fence, completion, line)
-  return row && change ? completedJob(draft, draft.change(row, change), TIMED) : draft.stale(id)
+  if (row === null || !change) return draft.stale(id)
+  const job = completedJob(draft, draft.change(row, change), TIMED)
+  const news = draft.ended(row, job)
+  return news === undefined ? job : { ...job, news }
 }
 
 export function fail(
@@ -68,7 +71,9 @@ export function failRow(
   const failed = lease.failed(row, change, draft.nextNonce(), line)
   if (!change.isCounted) draft.traffic.failed(row.queue, change.now)
   if (change.to !== 'discarded') draft.traffic.retried(row.queue, change.now)
-  return { outcome: 'ended', job: draft.job(draft.change(row, failed)), before, change }
+  const job = draft.job(draft.change(row, failed))
+  const news = change.to === 'discarded' ? draft.ended(row, job) : undefined
+  return { outcome: 'ended', job, before, change, news }
 }
 
 export function beat(draft: Draft, id: string, terms: Beat): BeatFate {

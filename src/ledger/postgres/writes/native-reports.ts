@@ -22,6 +22,7 @@ import {
   nativeReleased,
 } from '../../../job/transitions/native.ts'
 import { type Change, type KeptRow, recorded } from '../../../job/transitions/row.ts'
+import type { WithNews } from '../../ended.ts'
 import type { ReportResult, ReportTerms } from '../../native.ts'
 import {
   applyEach,
@@ -139,7 +140,7 @@ function applyExpired(draft: Draft, event: ReportedEvent, terms: ReportTerms): R
   if (isOfAnother(event, row)) return OF_ANOTHER
   const decision = decideReport(event, row, terms.now)
   if (row === null || decision.do !== 'expire') return noteDropped(draft, event)
-  return { outcome: 'expired', job: expireJob(draft, row, terms.now, false, terms.cause) }
+  return { outcome: 'expired', ...expireJob(draft, row, terms.now, false, terms.cause) }
 }
 
 /** The worker puts its job message back into the queue: the next execution is the same attempt again. */
@@ -217,7 +218,7 @@ function completeAtOnce(
   const whence = { begun: null, promoted: false }
   if (running) {
     const job = completedJob(draft, running, { isTimed: true, elapsedMs })
-    return { outcome: 'completed', job, ...whence }
+    return { outcome: 'completed', job, ...whence, news: draft.ended(running, job) }
   }
   const lines = historyLine(now - (elapsedMs ?? 0), 'active', attempt, workerId, cause) + line
   const next = applied(draft, row, nativeNextDone(row, event, done, lines))
@@ -227,7 +228,7 @@ function completeAtOnce(
   draft.traffic.began(next, row, isTimed)
   const job = completedJob(draft, next, { isTimed })
   const begun: JobRow = { ...job, state: 'active', workerId }
-  return { outcome: 'completed', job, begun, promoted: false }
+  return { outcome: 'completed', job, begun, promoted: false, news: draft.ended(next, job) }
 }
 
 function endAttempt(
@@ -261,7 +262,7 @@ function endAttempt(
   // If nobody had reported the start, `startedAt` was set just now and says nothing.
   const isTimed = begins === null || (elapsedMs !== undefined && !promoted)
   const job = completedJob(draft, after, { isTimed, elapsedMs })
-  return { outcome: 'completed', job, begun, promoted }
+  return { outcome: 'completed', job, begun, promoted, news: draft.ended(after, job) }
 }
 
 function fail(
@@ -269,7 +270,7 @@ function fail(
   row: KeptRow,
   said: Extract<Said, { event: 'failed' }>,
   terms: ReportTerms,
-): { job: JobRow; isCounted: boolean } {
+): { job: JobRow; isCounted: boolean } & WithNews {
   const { now, cause } = terms
   const job = draft.job(row)
   const plan = planFailure(job, said, terms)
@@ -289,7 +290,9 @@ function fail(
   const settled = isBack
     ? (applied(draft, after, returned(after, generation, null)) ?? after)
     : after
-  return { job: draft.job(settled), isCounted }
+  const settledJob = draft.job(settled)
+  const news = plan.to === 'discarded' ? draft.ended(row, settledJob) : undefined
+  return { job: settledJob, isCounted, news }
 }
 
 /** Fills in the error of an attempt that was recorded without a report. Changes nothing but that record. */

@@ -4,7 +4,9 @@ import { erased } from '../../../job/transitions/end.ts'
 import type { KeptRow } from '../../../job/transitions/row.ts'
 import type { PruneCutoffs } from '../../ledger.ts'
 import type { Draft } from '../group/draft.ts'
+import { wanted } from '../group/side.ts'
 import { firstPage } from '../group/sizes.ts'
+import { ERRORS, FEEDS, moved, nodeKeys, SOURCES, STEPS, WORKFLOWS } from '../group/workflows.ts'
 import { keepKeys, pruneKeptKeys } from './kept-keys.ts'
 
 interface Kind {
@@ -23,6 +25,8 @@ const KINDS: readonly Kind[] = [
 
 /** How many of the oldest dead letters of a queue one batch looks at. */
 const MAX_LOOKED_AT = 2_000
+/** Workflows of one batch at most. */
+const MAX_WORKFLOWS = 100
 
 /** Prunes one batch of rows whose retention time is over. Returns how many rows it changed. */
 export function pruneBatch(
@@ -35,7 +39,7 @@ export function pruneBatch(
   for (const { state, isDeadLetter, cutoff } of KINDS) {
     if (left === 0) break
     const text = `SELECT j.id, ${policyBytes(schema)} AS bytes FROM ${schema}.jobs j WHERE ended_at IS NOT NULL
-      AND NOT message_out AND state = $1 AND is_dead_letter = $2 AND ended_at < $3
+      AND NOT message_out AND step IS NULL AND state = $1 AND is_dead_letter = $2 AND ended_at < $3
       ORDER BY ended_at LIMIT $4`
     const found = draft.ask({ text, values: [state, isDeadLetter, cutoffs[cutoff], left] })
     const rows = draft
@@ -47,6 +51,7 @@ export function pruneBatch(
   }
   if (left > 0) left -= pruneTombstones(draft, schema, cutoffs.withdrawn, left)
   if (left > 0) left -= pruneKeptKeys(draft, schema, now, left)
+  if (left > 0) left -= pruneWorkflows(draft, cutoffs.completed, left)
   return limit - left
 }
 
@@ -80,9 +85,9 @@ export function pruneDeadLetters(
   const surplus = (draft.memory.counts.get(queue)?.dead_letter ?? 0) - max
   if (surplus <= 0) return 0
   const text = `SELECT j.id, ${policyBytes(schema)} AS bytes FROM (
-      SELECT id, unique_key, message_out, discarded_at FROM ${schema}.jobs
+      SELECT id, unique_key, message_out, step, discarded_at FROM ${schema}.jobs
       WHERE queue = $1 AND is_dead_letter ORDER BY discarded_at LIMIT ${MAX_LOOKED_AT}) j
-    WHERE NOT message_out ORDER BY discarded_at LIMIT $2`
+    WHERE NOT message_out AND step IS NULL ORDER BY discarded_at LIMIT $2`
   const found = draft.ask({ text, values: [queue, Math.min(surplus, limit)] })
   const rows = draft
     .rows(firstPage(found))
@@ -104,4 +109,54 @@ function remove(draft: Draft, row: KeptRow, now: number): void {
   }
   draft.change(row, erased(now))
   if (row.state === 'discarded' && row.deadLetterCopied) draft.staleCopy(row.queue)
+}
+
+/**
+ * Prunes ended workflows, after which their jobs are prunable like others: all by the retention time of completed jobs, so that few job rows have to wait for their workflow. The
+ * last workflow may exceed `limit`. Returns how many rows went: of workflows, and of their nodes.
+ */
+function pruneWorkflows(draft: Draft, cutoff: number, limit: number): number {
+  const text = `SELECT id, nodes FROM ${draft.schema}.workflows
+    WHERE ended_at IS NOT NULL AND ended_at < $1 ORDER BY ended_at LIMIT $2`
+  const found = draft.ask({ text, values: [cutoff, Math.min(limit, MAX_WORKFLOWS)] })
+  let rows = 0
+  const chosen: { id: string; keys: string[] }[] = []
+  for (const { id, nodes } of found) {
+    if (rows >= limit) break
+    rows += 1 + Number(nodes)
+    chosen.push({ id: String(id), keys: nodeKeys(String(id), Number(nodes)) })
+  }
+  const ids = chosen.map(({ id }) => id)
+  draft.require({
+    sides: [
+      wanted(WORKFLOWS, ids),
+      wanted(
+        STEPS,
+        chosen.flatMap(({ keys }) => keys),
+      ),
+    ],
+  })
+  releaseJobs(
+    draft,
+    chosen.flatMap(({ keys }) => keys),
+  )
+  for (const { id, keys } of chosen) forget(draft, id, keys)
+  return rows
+}
+
+/** The jobs of these nodes are no steps any more. */
+function releaseJobs(draft: Draft, keys: readonly string[]): void {
+  const jobs = draft.rows(keys.flatMap((key) => draft.side(STEPS, key)?.jobId ?? []))
+  for (const row of jobs) if (row.step !== null) draft.change(row, { step: null })
+}
+
+function forget(draft: Draft, id: string, keys: readonly string[]): void {
+  const state = draft.side(WORKFLOWS, id)?.state
+  if (state === undefined) return
+  for (const key of keys) {
+    for (const table of [STEPS, FEEDS, SOURCES, ERRORS] as const)
+      draft.putSide<object>(table, key, null)
+  }
+  draft.putSide(WORKFLOWS, id, null)
+  moved(draft, state, null)
 }

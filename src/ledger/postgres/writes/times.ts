@@ -50,13 +50,16 @@ export function boundEnds(draft: Draft, schema: string, now: number, limit: numb
   for (const [state, isDeadLetter] of kinds) {
     if (left === 0) break
     const text = `UPDATE ${schema}.jobs SET ended_at = $1 WHERE id IN (SELECT id FROM ${schema}.jobs
-      WHERE ended_at IS NOT NULL AND NOT message_out AND state = $2 AND is_dead_letter = $3
+      WHERE ended_at IS NOT NULL AND NOT message_out AND step IS NULL AND state = $2 AND is_dead_letter = $3
         AND ended_at > $1 LIMIT $4)`
     left -= draft.execute(text, [now, state, isDeadLetter, left])
   }
   const tombstones = `UPDATE ${schema}.tombstones SET cancelled_at = $1 WHERE id IN (
     SELECT id FROM ${schema}.tombstones WHERE cancelled_at > $1 LIMIT $2)`
   if (left > 0) left -= draft.execute(tombstones, [now, left])
+  const workflows = `UPDATE ${schema}.workflows SET ended_at = $1 WHERE id IN (
+    SELECT id FROM ${schema}.workflows WHERE ended_at IS NOT NULL AND ended_at > $1 LIMIT $2)`
+  if (left > 0) left -= draft.execute(workflows, [now, left])
   return limit - left
 }
 

@@ -29,6 +29,8 @@ import { enqueue, linkRetry } from './insert.ts'
 export interface AdmitTerms extends EnqueueTerms {
   now: number
   wall: number
+  /** The key of the workflow's node whose job it is. */
+  step?: string
 }
 
 /** What the insert of these jobs reads. */
@@ -99,11 +101,11 @@ function insertMany(
   return { outcome: 'inserted', stored }
 }
 
-function admissionOf(draft: Draft, { now, wall, cause }: AdmitTerms): Admission {
+function admissionOf(draft: Draft, { now, wall, cause, step }: AdmitTerms): Admission {
   return {
-    mayReplace: true,
+    mayReplace: draft.mayReplace,
     holders: () => keyHolders(draft, wall),
-    enqueue: (job) => enqueue(draft, job, now, cause),
+    enqueue: (job) => enqueue(draft, job, now, cause, step),
     cancel: (id, why) => cancelJob(draft, id, now, why),
   }
 }
