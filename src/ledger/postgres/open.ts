@@ -27,6 +27,8 @@ export interface PostgresLedgerOptions extends PostgresPlace {
   /** Its holder opens the ledger. Absent: nobody else does, and whoever opened it before is fenced. */
   leadership?: Leadership
   clock?: LedgerClock
+  /** Absent: to the first writable host of the address. */
+  connect?: () => Promise<Connection>
   /** The operator says that the storage below PostgreSQL is replicated. */
   isStorageReplicated?: boolean
 }
@@ -51,7 +53,7 @@ const NONCES = 2 ** 32
 export async function openPostgresLedger(options: PostgresLedgerOptions): Promise<PostgresLedger> {
   const { address, prefix, logger, leadership, clock } = options
   const schema = schemaOf(prefix)
-  const connect = () => connectWritable(address, TIMEOUTS)
+  const connect = options.connect ?? (() => connectWritable(address, TIMEOUTS))
   await migrated(connect, schema)
   const owner = leadership?.owner ?? randomUUID()
   const needsLease = leadership !== undefined

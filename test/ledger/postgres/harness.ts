@@ -23,34 +23,66 @@ import { addressOf, connectTo, rowsOf, sharedPostgres } from './server.ts'
 export function postgresHarnesses(): () => Promise<LedgerHarness> {
   const url = sharedPostgres()
   const prefix = `c${randomUUID().slice(0, 8)}`
+  const kept = new KeptConnections(url)
+  const connect = () => kept.connect()
   let admin: Connection
+  let emptying: Statement
   beforeAll(async () => {
     admin = await connectTo(url())
     await migrate(admin, schemaOf(prefix))
+    emptying = await emptyingOf(admin, schemaOf(prefix))
   })
   afterAll(async () => {
+    await kept.close()
     await rowsOf(admin, `DROP SCHEMA IF EXISTS ${schemaOf(prefix)} CASCADE`)
     await admin.close()
   })
   return async () => {
-    const open = () => openPostgresLedger({ address: addressOf(url()), prefix, logger: SILENT })
-    await empty(admin, schemaOf(prefix))
-    return new SchemaHarness(admin, schemaOf(prefix), open, () => connectTo(url()), await open())
+    const options = { address: addressOf(url()), prefix, logger: SILENT, connect }
+    const open = () => openPostgresLedger(options)
+    await all(admin, [emptying])
+    return new SchemaHarness(admin, schemaOf(prefix), open, connect, await open())
+  }
+}
+
+/**
+ * Connections that a ledger has closed serve the next one: a new one costs both sides some 30 ms, and the server
+ * has to look up and plan everything again.
+ */
+class KeptConnections {
+  readonly #url: () => string
+  readonly #free: Connection[] = []
+  readonly #closing: (() => Promise<void>)[] = []
+
+  constructor(url: () => string) {
+    this.#url = url
+  }
+
+  async connect(): Promise<Connection> {
+    const free = this.#free.pop()
+    if (free !== undefined) return free
+    const connection = await connectTo(this.#url())
+    this.#closing.push(connection.close.bind(connection))
+    connection.close = async () => {
+      this.#free.push(connection)
+    }
+    return connection
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#closing.map((close) => close()))
   }
 }
 
 /** Not these: the next ledger goes on from them. */
 const LASTING = ['schema_version', 'slots', 'gateways']
 
-async function empty(admin: Connection, schema: string): Promise<void> {
+async function emptyingOf(admin: Connection, schema: string): Promise<Statement> {
   const text = `SELECT tablename AS name FROM pg_tables
     WHERE schemaname = $1 AND tablename <> ALL($2::text[])`
   const tables = await rowsOf(admin, text, [schema.replaceAll('"', ''), LASTING])
   // Quicker than TRUNCATE for a few rows.
-  await all(
-    admin,
-    tables.map(({ name }) => ({ text: `DELETE FROM ${schema}.${name}` })),
-  )
+  return { text: tables.map(({ name }) => `DELETE FROM ${schema}.${name}`).join('; ') }
 }
 
 /** Sends all of them in one flush; throws why one failed. */
