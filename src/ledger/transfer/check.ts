@@ -38,13 +38,12 @@ function byQueueAndState(rows: readonly Record<string, Value>[]): Map<string, nu
   return new Map(rows.map(({ queue, state, n }) => [`${queue} ${state}`, Number(n)]))
 }
 
-/** Rows that belong to a job or to a workflow that is not there. */
+/** Rows that belong to a job that is not there. */
 async function orphans(store: Store): Promise<string[]> {
   const found = await Promise.all(
     [
       ['checkpoints', 'job_id', 'jobs', 'id'],
       ['progress', 'job_id', 'jobs', 'id'],
-      ['workflow_steps', 'workflow', 'workflows', 'seq'],
     ].map(async ([table, column, owner, key]) => {
       const text = `SELECT count(*) AS n FROM %S.${table} t
         WHERE NOT EXISTS (SELECT 1 FROM %S.${owner} o WHERE o.${key} = t.${column})`

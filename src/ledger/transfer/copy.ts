@@ -8,6 +8,11 @@ interface CopiedTable {
   rows: number
 }
 
+interface Digest {
+  rows: number
+  digest: string
+}
+
 /** The two ledgers differ after the copy, which was not kept. */
 class CopyDiffers extends Error {
   override readonly name = 'CopyDiffers'
@@ -19,26 +24,26 @@ class CopyDiffers extends Error {
  */
 export async function copyLedger(from: Store, to: Store): Promise<CopiedTable[]> {
   if (!(await to.isEmpty())) throw new Error(`${to.shown} is not empty`)
-  const copied: CopiedTable[] = []
-  for (const table of TABLES) {
-    const read = await digestOf(from, table, (rows) => to.write(table, rows))
+  const copied = new Map<Table, Digest>()
+  for (const table of TABLES)
+    copied.set(table, await digestOf(from, table, (rows) => to.write(table, rows)))
+  for (const [table, read] of copied) {
     const written = await digestOf(to, table)
     if (read.rows !== written.rows || read.digest !== written.digest)
       throw new CopyDiffers(
         `${table.name} differs after the copy: ${read.rows} and ${written.rows} rows`,
       )
-    copied.push({ table: table.name, rows: read.rows })
   }
   await to.finish(await from.settings())
   await to.commit()
-  return copied
+  return [...copied].map(([{ name }, { rows }]) => ({ table: name, rows }))
 }
 
 async function digestOf(
   store: Store,
   table: Table,
   each: (rows: Parameters<Store['write']>[1]) => Promise<void> = async () => {},
-): Promise<{ rows: number; digest: string }> {
+): Promise<Digest> {
   const hash = createHash('sha256')
   let count = 0
   for await (const rows of store.read(table)) {

@@ -76,15 +76,21 @@ class PostgresStore implements Store {
     return (await this.#rows({ text }))[0]?.['has_any'] === false
   }
 
-  async *read({ name, columns, side, key }: Table): AsyncIterable<Values[]> {
-    const join = side ? `JOIN ${this.#schema}.${side.table} s USING (${key.join()})` : ''
-    const of = (column: string) => (side?.columns.includes(column) ? `s.${column}` : `m.${column}`)
+  async *read({ name, columns, sides = [], key }: Table): AsyncIterable<Values[]> {
+    const joins = sides.map(({ table, isOptional }, i) => {
+      const kind = isOptional ? 'LEFT JOIN' : 'JOIN'
+      return `${kind} ${this.#schema}.${table} s${i} USING (${key.join()})`
+    })
+    const of = (column: string) => {
+      const i = sides.findIndex((side) => side.columns.includes(column))
+      return i < 0 ? `m.${column}` : `s${i}.${column}`
+    }
     const names = columns.map((column) => of(column.name))
     // By bytes, as SQLite.
     const order = key.map((column) => (isText(column) ? `m.${column} COLLATE "C"` : `m.${column}`))
     await this.#rows({
       text: `DECLARE page NO SCROLL CURSOR FOR SELECT ${names.join()} FROM ${this.#schema}.${name} m
-        ${join} ORDER BY ${order.join()}`,
+        ${joins.join(' ')} ORDER BY ${order.join()}`,
     })
     for (;;) {
       const rows = await this.#rows({ text: `FETCH ${PAGE} FROM page` })
@@ -95,14 +101,16 @@ class PostgresStore implements Store {
   }
 
   async write(table: Table, rows: readonly Values[]): Promise<void> {
-    const { name, columns, side, key } = table
+    const { name, columns, sides = [], key } = table
     const objects = rows.map((row) => objectOf(table, row))
-    const own = columns.map((column) => column.name).filter((each) => !side?.columns.includes(each))
-    const slot = name === 'traffic' ? ['slot'] : []
-    await this.#insert(name, [...own, ...slot, ...(name === 'jobs' ? ['error_code'] : [])], objects)
-    if (!side) return
-    const apart = [...key, ...side.columns, ...(name === 'cron_jobs' ? ['queue'] : [])]
-    await this.#insert(side.table, apart, objects)
+    const apart = sides.flatMap((side) => side.columns)
+    const own = columns.map((column) => column.name).filter((each) => !apart.includes(each))
+    await this.#insert(name, [...own, ...(OWN[name] ?? [])], objects)
+    for (const { table: side, columns: there, isOptional } of sides) {
+      const has = (object: Record<string, unknown>) =>
+        !isOptional || there.some((column) => object[column] !== null)
+      await this.#insert(side, [...key, ...there, ...(OWN[side] ?? [])], objects.filter(has))
+    }
   }
 
   async #insert(table: string, columns: readonly string[], rows: readonly object[]): Promise<void> {
@@ -163,6 +171,13 @@ class PostgresStore implements Store {
   }
 }
 
+/** Columns that only PostgreSQL has. */
+const OWN: Readonly<Record<string, readonly string[]>> = {
+  jobs: ['error_code'],
+  cron_templates: ['queue'],
+  traffic: ['slot'],
+}
+
 /** As `json_populate_recordset` takes it, with what only PostgreSQL keeps beside. */
 function objectOf({ name, columns }: Table, row: Values): Record<string, unknown> {
   const object: Record<string, unknown> = Object.fromEntries(
@@ -183,7 +198,7 @@ function queueOf(template: string): string {
 }
 
 function isText(column: string): boolean {
-  return ['id', 'name', 'queue', 'key', 'state', 'job_id'].includes(column)
+  return ['id', 'name', 'queue', 'key', 'state', 'job_id', 'uri'].includes(column)
 }
 
 function plain(value: unknown): Value {
@@ -200,6 +215,5 @@ const DERIVED: readonly string[] = [
       WHERE state = 'available' AND holder = 'ledger' GROUP BY queue`,
   `INSERT INTO %S.concurrency (key, active) SELECT concurrency_key, count(*) FROM %S.jobs
     WHERE concurrency_key IS NOT NULL AND state = 'active' GROUP BY concurrency_key`,
-  `UPDATE %S.jobs j SET workflow = s.workflow, node = s.node
-    FROM %S.workflow_steps s WHERE s.job_id = j.id`,
+  `UPDATE %S.jobs j SET step = s.key FROM %S.workflow_steps s WHERE s.job_id = j.id`,
 ]

@@ -42,10 +42,8 @@ class SqliteStore implements Store {
   }
 
   async *read(table: Table): AsyncIterable<Values[]> {
-    const names = table.columns.map(({ name, sqlite = name, isJobSeq }) =>
-      isJobSeq
-        ? `(SELECT id FROM jobs WHERE seq = t.${sqlite}) AS ${name}`
-        : `t.${sqlite} AS ${name}`,
+    const names = table.columns.map(
+      ({ name, sqlite = name, form }) => `${form ? form.read : `t.${sqlite}`} AS ${name}`,
     )
     const text = `SELECT ${names.join()} FROM ${table.sqlite ?? table.name} t
       ORDER BY ${table.key.join()} LIMIT ? OFFSET ?`
@@ -59,12 +57,18 @@ class SqliteStore implements Store {
   }
 
   async write(table: Table, rows: readonly Values[]): Promise<void> {
-    const into = table.columns.map(({ name, sqlite = name }) => sqlite)
-    const places = table.columns.map(({ isJobSeq }) =>
-      isJobSeq ? '(SELECT seq FROM jobs WHERE id = ?)' : '?',
+    const parts = table.columns.flatMap(({ name, sqlite = name, form }, i) =>
+      Object.entries(form?.write ?? { [sqlite]: '?1' }).map(([column, from]) => ({
+        column,
+        value: from.replaceAll('?1', `?${i + 1}`),
+        i,
+      })),
     )
+    const into = parts.map(({ column }) => column)
+    const values = parts.map(({ value }) => value)
     const insert = this.#db.prepare<SqlValue[]>(
-      `INSERT INTO ${table.sqlite ?? table.name} (${into.join()}) VALUES (${places.join()})`,
+      `INSERT INTO ${table.sqlite ?? table.name} (${into.join()}) SELECT ${values.join()}
+       WHERE ?${table.columns.length} IS NOT NULL OR true`,
     )
     for (const row of rows) insert.run(...row)
   }

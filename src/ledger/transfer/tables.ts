@@ -1,13 +1,22 @@
 /** What both ledgers keep, under which names: the tables in the order in which they are copied. */
 
 interface ColumnNames {
+  /** PostgreSQL's. */
   name: string
   /** SQLite's name, if it is another. */
   sqlite?: string
   /** A truth value, which is 0 or 1 in SQLite. */
   isFlag?: true
-  /** SQLite has the `seq` of the job whose id this is. */
-  isJobSeq?: true
+  /** SQLite has it in another form: how it is read (of the row `t`), and which columns are written, from `?1`. */
+  form?: { read: string; write: Readonly<Record<string, string>> }
+}
+
+/** What is apart in PostgreSQL, under the same key. */
+interface Side {
+  table: string
+  columns: readonly string[]
+  /** A row is there only if these columns have values. */
+  isOptional?: true
 }
 
 export interface Table {
@@ -16,9 +25,8 @@ export interface Table {
   /** SQLite's, if it is another. */
   sqlite?: string
   columns: readonly ColumnNames[]
-  /** What is apart from the rest in PostgreSQL: the table, and which columns beside the key are there. */
-  side?: { table: string; columns: readonly string[] }
-  /** Tells a row from all others; the rows are read in its order. Of several columns, none is null. */
+  sides?: readonly Side[]
+  /** Tells a row from all others; the rows are read in its order. None of its columns is null. */
   key: readonly string[]
   /** A column that PostgreSQL counts by itself. */
   sequence?: string
@@ -45,7 +53,7 @@ export const TABLES: readonly Table[] = [
       'dead_letter_copied? ended_at extended_ms history cron_entry unique_key concurrency_key',
       'carry error errors result envelope',
     ),
-    side: { table: 'job_bodies', columns: ['carry', 'error', 'errors', 'result', 'envelope'] },
+    sides: [{ table: 'job_bodies', columns: ['carry', 'error', 'errors', 'result', 'envelope'] }],
     key: ['id'],
     sequence: 'seq',
   },
@@ -82,7 +90,7 @@ export const TABLES: readonly Table[] = [
       'seq name next_run_at last_run_at last_job_id run_count queued is_enabled?=enabled expression',
       'timezone overlap created_at description template',
     ),
-    side: { table: 'cron_templates', columns: ['template'] },
+    sides: [{ table: 'cron_templates', columns: ['template'] }],
     key: ['name'],
   },
   {
@@ -95,20 +103,47 @@ export const TABLES: readonly Table[] = [
   },
   {
     name: 'workflows',
-    columns: columns(
-      'seq id type state total open completed failed created_at ended_at name settings',
-    ),
+    columns: [
+      ...columns('seq id type state total open completed failed created_at ended_at name settings'),
+      {
+        name: 'nodes',
+        form: {
+          read: '(SELECT count(*) FROM workflow_steps s WHERE s.workflow = t.seq)',
+          write: {},
+        },
+      },
+    ],
     key: ['id'],
     sequence: 'seq',
   },
   {
     name: 'workflow_steps',
-    columns: columns(
-      'workflow node progress rule pending completed failed cancelled is_callback? type id feeds',
-      'job_id job_state started_at attempt ended_at error depends_on inputs request',
-    ),
-    side: { table: 'workflow_plans', columns: ['depends_on', 'inputs', 'request'] },
-    key: ['workflow', 'node'],
+    columns: [
+      {
+        name: 'key',
+        form: {
+          read: `(SELECT w.id FROM workflows w WHERE w.seq = t.workflow) || '/' || printf('%07d', t.node)`,
+          write: {
+            workflow: '(SELECT seq FROM workflows WHERE id = substr(?1, 1, length(?1) - 8))',
+            node: 'CAST(substr(?1, -7) AS INTEGER)',
+          },
+        },
+      },
+      ...columns(
+        'progress rule pending completed failed cancelled is_callback? type step_id=id job_id',
+        'job_state started_at attempt ended_at feeds depends_on inputs request error',
+      ),
+    ],
+    sides: [
+      { table: 'workflow_feeds', columns: ['feeds'] },
+      {
+        table: 'workflow_sources',
+        columns: ['depends_on', 'inputs', 'request'],
+        isOptional: true,
+      },
+      { table: 'workflow_errors', columns: ['error'], isOptional: true },
+    ],
+    key: ['key'],
   },
   {
     name: 'idempotency_keys',
@@ -129,7 +164,13 @@ export const TABLES: readonly Table[] = [
   {
     name: 'result_ends',
     columns: [
-      { name: 'job_id', sqlite: 'job', isJobSeq: true },
+      {
+        name: 'job_id',
+        form: {
+          read: '(SELECT id FROM jobs WHERE seq = t.job)',
+          write: { job: '(SELECT seq FROM jobs WHERE id = ?1)' },
+        },
+      },
       ...columns('ends_at completed_at'),
     ],
     key: ['job_id'],
