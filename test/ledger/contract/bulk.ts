@@ -144,6 +144,18 @@ export function bulkContract({ harness, ledger, row }: UnderTest): void {
       expect(rest?.operation).toMatchObject({ state: 'completed', matched: 3, succeeded: 3 })
     })
 
+    it('act on as many large jobs as are in memory at once, and go on behind them', async () => {
+      const envelope = JSON.stringify({ args: ['x'.repeat(9 * 1024 * 1024)] })
+      const ids: string[] = []
+      for (let i = 0; i < 3; i++) ids.push((await pushed(ledger, { queue: 'q', envelope })).id)
+      const { id } = await begun()
+      const done = await ledger.bulk.advance(id, await page(null, 10), TIMES)
+      expect(done?.operation).toMatchObject({ state: 'running', matched: 2, hasMore: false })
+      expect(await statesOf(ids)).toEqual(['cancelled', 'cancelled', 'available'])
+      const rest = await ledger.bulk.advance(id, await page((await as(id)).place, 10), TIMES)
+      expect(rest?.operation).toMatchObject({ state: 'completed', matched: 3 })
+    })
+
     it('end at their limit, and say whether more may match', async () => {
       const ids = await waiting(4)
       const two = await begun({ limit: 2 })

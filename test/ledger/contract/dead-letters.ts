@@ -430,6 +430,18 @@ export function deadLetterContract({ harness, ledger, row, plant }: UnderTest): 
       expect(staleQueues(ledger)).toEqual([])
     })
 
+    it('as another job, with changes, is noted in the dead letter, which stays as it is', async () => {
+      const job = await died(ledger, { carry: { tags: ['t'] } })
+      const other = newJob()
+      await ledger.insert(other, NOW, { retryOf: job.id })
+      expect(await row(job.id)).toEqual({ ...job, carry: { tags: ['t'], retriedAs: other.id } })
+      // Nothing is noted by a job that is not stored, or of one that is unknown.
+      const twice = await ledger.insert(other, NOW, { retryOf: (await died(ledger)).id })
+      expect(twice).toEqual({ outcome: 'duplicate' })
+      const unknown = await ledger.insert(newJob(), NOW, { retryOf: 'unknown' })
+      expect(unknown).toMatchObject({ outcome: 'inserted' })
+    })
+
     it('keeps messageOut when the job message of the previous generation returns', async () => {
       const { id } = await died(ledger)
       await revive(ledger, id, NOW)
