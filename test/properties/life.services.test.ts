@@ -16,6 +16,8 @@ const { gateway } = gatewayForAll({
 const STREAMS = 4
 const RUNS = amount(20, 50)
 const MIN_COMMANDS = 30
+/** The soak makes more runs, beside crash scenarios that load the machine. */
+const TIMEOUT_MS = 15_000 * RUNS
 const seed = Number(process.env['OJS_TEST_SEED'] ?? Date.now() % 2 ** 31)
 
 describe(`OJS_TEST_SEED=${seed}`, () => {
@@ -28,7 +30,7 @@ describe(`OJS_TEST_SEED=${seed}`, () => {
     // Every move was made often, so the sequences did not consist of refusals only.
     for (const [move, count] of Object.entries(moves))
       expect(count, move).toBeGreaterThan(runs / 10)
-  }, 300_000)
+  }, TIMEOUT_MS)
 })
 
 /** Checks one property with its own seed. Returns how many runs and commands it took. */
