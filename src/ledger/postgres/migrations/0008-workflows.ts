@@ -24,7 +24,7 @@ CREATE TABLE %S.workflows (
   nodes bigint NOT NULL
 );
 CREATE INDEX workflows_state ON %S.workflows (state, seq);
-CREATE INDEX workflows_ended ON %S.workflows (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX workflows_ended ON %S.workflows (ended_at, seq) WHERE ended_at IS NOT NULL;
 
 CREATE TABLE %S.workflow_steps (
   key text COLLATE "C" PRIMARY KEY,

@@ -117,7 +117,7 @@ function remove(draft: Draft, row: KeptRow, now: number): void {
  */
 function pruneWorkflows(draft: Draft, cutoff: number, limit: number): number {
   const text = `SELECT id, nodes FROM ${draft.schema}.workflows
-    WHERE ended_at IS NOT NULL AND ended_at < $1 ORDER BY ended_at LIMIT $2`
+    WHERE ended_at IS NOT NULL AND ended_at < $1 ORDER BY ended_at, seq LIMIT $2`
   const found = draft.ask({ text, values: [cutoff, Math.min(limit, MAX_WORKFLOWS)] })
   let rows = 0
   const chosen: { id: string; keys: string[] }[] = []
