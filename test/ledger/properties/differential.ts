@@ -658,7 +658,6 @@ async function allOf(ledger: Ledger, ids: readonly string[], now: number): Promi
     operations: await read.bulk.list({ limit: MANY, offset: 0 }),
     dead: await read.deadLetterStats([]),
     ...(await searchesOf(ledger, now)),
-    traffic: QUEUES.map((queue) => known.traffic.lastHour(queue, now)),
     paused: QUEUES.map((queue) => known.pauses.since(queue)),
     remembered: await Promise.all([0, 1, 2].map((n) => read.idempotency.find(`key-${n}`, now))),
     queues: inOrder(known.queues().map(({ name }) => name)),
