@@ -21,16 +21,20 @@ const TIMEOUT_MS = 15_000 * RUNS
 const seed = Number(process.env['OJS_TEST_SEED'] ?? Date.now() % 2 ** 31)
 
 describe(`OJS_TEST_SEED=${seed}`, () => {
-  test('every sequence of requests follows the transition table of OJS, over HTTP and RabbitMQ', async () => {
-    const counts = await Promise.all(Array.from({ length: STREAMS }, (_, i) => stream(seed + i)))
-    const runs = counts.reduce((sum, count) => sum + count.runs, 0)
-    const commands = counts.reduce((sum, count) => sum + count.commands, 0)
-    expect(runs).toBeGreaterThanOrEqual(STREAMS * RUNS)
-    expect(commands).toBeGreaterThanOrEqual(runs * MIN_COMMANDS)
-    // Every move was made often, so the sequences did not consist of refusals only.
-    for (const [move, count] of Object.entries(moves))
-      expect(count, move).toBeGreaterThan(runs / 10)
-  }, TIMEOUT_MS)
+  test(
+    'every sequence of requests follows the transition table of OJS, over HTTP and RabbitMQ',
+    async () => {
+      const counts = await Promise.all(Array.from({ length: STREAMS }, (_, i) => stream(seed + i)))
+      const runs = counts.reduce((sum, count) => sum + count.runs, 0)
+      const commands = counts.reduce((sum, count) => sum + count.commands, 0)
+      expect(runs).toBeGreaterThanOrEqual(STREAMS * RUNS)
+      expect(commands).toBeGreaterThanOrEqual(runs * MIN_COMMANDS)
+      // Every move was made often, so the sequences did not consist of refusals only.
+      for (const [move, count] of Object.entries(moves))
+        expect(count, move).toBeGreaterThan(runs / 10)
+    },
+    TIMEOUT_MS,
+  )
 })
 
 /** Checks one property with its own seed. Returns how many runs and commands it took. */
