@@ -49,6 +49,47 @@ test('a queue is paused after a question, goes on, and is purged after a count',
   expect((await ask('/admin/queues/default')).counts).toMatchObject({ scheduled: 0, available: 2 })
 })
 
+test('a job tells everything that keeps it waiting', async () => {
+  const pushTo = async (queue: string, more: object) =>
+    (await gateway.push(queue, { options: { timeout_ms: 0, ...more } })).body.job.id as string
+  const concurrency = { key: 'customer-42', limit: 1 }
+  await pushTo('exports-of-one', { concurrency })
+  await gateway.fetch(['exports-of-one'], { worker_id: 'exporter', wait_ms: 30_000 })
+  const held = await pushTo('exports-of-one', { concurrency })
+  const limited = await pushTo('slow-ones', { rate_limit: { max_per_second: 0.01 } })
+  const page = await open(`/jobs/${held}`)
+  await page.getByText('its concurrency key customer-42 run as may (1)').waitFor()
+  await gateway.request('POST', '/ojs/v1/admin/queues/exports-of-one/pause', {})
+  await page.getByText('Its queue exports-of-one is paused since').waitFor()
+  expect(await page.getByText('No worker takes jobs').count()).toBe(0)
+  await page.goto(`${gateway.url}/console/#/jobs/${limited}`)
+  await page.getByText('at most 1 may start within 1 m 40 s').waitFor()
+  await page.getByText('No worker takes jobs of slow-ones now.').waitFor()
+  await page.getByRole('link', { name: 'The queue slow-ones' }).waitFor()
+})
+
+test('what comes within the hour is one list, of jobs and of recurring ones', async () => {
+  await gateway.push('later', { type: 'soon.job', scheduled_at: '+PT10M' })
+  await gateway.push('later', { type: 'late.job', scheduled_at: '+PT3H' })
+  const minute = new Date(Date.now() + 5 * 60_000).getUTCMinutes()
+  const hourly = { name: 'hourly', cron: `${minute} * * * *`, type: 'hourly.job', args: [] }
+  await gateway.request('POST', '/ojs/v1/cron', hourly)
+  const page = await open('/waiting')
+  const row = (name: RegExp) => page.getByRole('row', { name })
+  await row(/hourly\.job recurring: hourly/).waitFor()
+  await row(/soon\.job scheduled later/).waitFor()
+  const order = await page.getByRole('row').allInnerTexts()
+  const places = ['hourly.job', 'soon.job', 'report.make'].map((type) =>
+    order.findIndex((text) => text.includes(type)),
+  )
+  expect(places).toEqual(places.toSorted((a, b) => a - b))
+  expect(places).not.toContain(-1)
+  expect(await row(/late\.job|nightly/).count()).toBe(0)
+  await page.getByRole('button', { name: 'scheduled' }).click()
+  await row(/late\.job/).waitFor()
+  await gateway.request('DELETE', '/ojs/v1/cron/hourly')
+})
+
 test('a queue drains, is configured and deleted; a refusal says why', async () => {
   await gateway.request('POST', '/ojs/v1/queues', { name: 'exports' })
   const page = await open('/queues/exports')
@@ -99,6 +140,10 @@ test('a queue and RabbitMQ tell what is in both, and the arguments of a queue', 
   await page.getByText('Every job that waits or runs has its message.').waitFor()
   await page.goto(`${gateway.url}/console/#/rabbitmq`)
   await page.getByText('Set OJS_MANAGEMENT_URL').waitFor()
+  await page
+    .getByText(/^Nothing is lost: in all \d+ queues|fewer messages than jobs/)
+    .first()
+    .waitFor()
   await page.getByRole('cell', { name: 'consuming' }).waitFor()
   await page.getByRole('button', { name: 'ojs.queue.default', exact: true }).click()
   const dialog = page.getByRole('dialog', { name: 'ojs.queue.default' })
@@ -250,6 +295,8 @@ test('a workflow is cancelled', async () => {
 
 test('a worker shows its jobs, and gets no more of them', async () => {
   const page = await open('/workers')
+  // For how long its longest job runs.
+  await page.getByRole('row', { name: /resizer-1 .*\d m?s? ?image\.resize/ }).waitFor()
   await page.getByRole('button', { name: 'resizer-1' }).click()
   await page.getByRole('dialog').getByRole('link', { name: 'image.resize' }).waitFor()
   await page.keyboard.press('Escape')

@@ -1,4 +1,5 @@
 import { mkdirSync } from 'node:fs'
+import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { testVariables } from '../../scripts/test/environment.mjs'
 import { vhostForAll } from '../support/broker/rabbit.ts'
@@ -47,6 +48,12 @@ const PAGES: [name: string, path: (scene: Scene) => string, shows: string | RegE
   ['system', () => '/system', 'OJS_QUEUE_TYPE'],
 ]
 
+async function shoot(page: Page, name: string): Promise<void> {
+  if (SCREENSHOTS === undefined) return
+  mkdirSync(SCREENSHOTS, { recursive: true })
+  await page.screenshot({ path: `${SCREENSHOTS}/${name}.png` })
+}
+
 const VIEWS = [
   ['light', 1440],
   ['dark', 1440],
@@ -67,11 +74,76 @@ describe.each(VIEWS)('in the %s theme, %i px wide,', (colorScheme, width) => {
       const violations = width === 1440 ? await violationsOf(console.page) : []
       found.push(...violations.map((each) => `${name}: ${each}`))
       expect(await overflowOf(console.page), `${name} is wider than the window`).toBeLessThan(1)
-      if (SCREENSHOTS === undefined) continue
-      mkdirSync(SCREENSHOTS, { recursive: true })
-      const file = `${SCREENSHOTS}/${name}-${width}-${colorScheme}.png`
-      await console.page.screenshot({ path: file })
+      await shoot(console.page, `${name}-${width}-${colorScheme}`)
     }
     expect(found, 'what axe finds').toEqual([])
   })
+})
+
+/** What opens over a page: where, what opens it, and by what it is known to be there. */
+const OPENED: [
+  name: string,
+  path: (scene: Scene) => string,
+  open: (page: Page) => Promise<unknown>,
+][] = [
+  ['palette', () => '/', (page) => page.keyboard.press('Control+k')],
+  ['keys', () => '/', (page) => page.keyboard.press('?')],
+  ['copy', ({ waiting }) => `/jobs/${waiting}`, click('Copy with changes …')],
+  ['cancel', ({ waiting }) => `/jobs/${waiting}`, click('Cancel')],
+  ['export', () => '/jobs', click('Export …')],
+  ['bulk', () => '/jobs', click('Cancel')],
+  ['pause', () => '/queues/default', click('Pause')],
+  ['purge', () => '/queues/default', click('Purge …')],
+  ['change', () => '/queues/default', click('Change')],
+  ['failure', () => '/failures', click('smtp_error')],
+  ['new-cron', () => '/cron', click('New recurring job')],
+  ['nightly', () => '/cron', click('nightly')],
+  ['worker', () => '/workers', click('resizer-1')],
+  ['arguments', () => '/rabbitmq', click('ojs.queue.default')],
+  ['schema', () => '/schemas', click('urn:schema:email:1')],
+]
+
+function click(name: string): (page: Page) => Promise<unknown> {
+  return (page) => page.locator('main').getByRole('button', { name, exact: true }).first().click()
+}
+
+test.each(['light', 'dark'] as const)(
+  'in the %s theme, axe finds nothing in what opens over a page',
+  async (colorScheme) => {
+    const { page, go } = await visit(browser, gateway.url, { colorScheme })
+    const found: string[] = []
+    const look = async (name: string) => {
+      found.push(...(await violationsOf(page)).map((each) => `${name}: ${each}`))
+      await shoot(page, `open-${name}-${colorScheme}`)
+    }
+    for (const [name, path, open] of OPENED) {
+      await go(path(scene))
+      await expect.poll(() => page.locator('main .loading').count()).toBe(0)
+      await open(page)
+      await page.getByRole('dialog').first().waitFor()
+      await expect.poll(() => page.locator('dialog .loading').count()).toBe(0)
+      await look(name)
+      await page.keyboard.press('Escape')
+      await page.getByRole('dialog').waitFor({ state: 'detached' })
+    }
+    await go('/jobs')
+    await page.getByRole('link', { name: 'email.digest' }).waitFor()
+    await page.keyboard.press('/')
+    await page.keyboard.type('state:')
+    await page.getByRole('option', { name: 'state:retryable' }).waitFor()
+    await look('completions')
+    expect(found, 'what axe finds').toEqual([])
+  },
+)
+
+test('in German, too, each page fits a window of 360 px', async () => {
+  const viewport = { width: 360, height: 740 }
+  const { page, go } = await visit(browser, gateway.url, { locale: 'de-DE', viewport })
+  for (const [name, path] of PAGES) {
+    await go(path(scene))
+    await page.getByRole('navigation', { name: 'Seiten' }).waitFor()
+    await expect.poll(() => page.locator('main .loading').count()).toBe(0)
+    expect(await overflowOf(page), `${name} is wider than the window`).toBeLessThan(1)
+    await shoot(page, `${name}-360-de`)
+  }
 })

@@ -1,6 +1,6 @@
 /** Navigation, the banner of a lost connection, notes, palette and keys around every page. */
-import { Link, Outlet } from '@tanstack/react-router'
-import { type ReactNode, useState } from 'react'
+import { Link, Outlet, useLocation } from '@tanstack/react-router'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { useApi } from '../api/queries.ts'
 import { useSession } from '../api/session.ts'
 import { chooseLanguage, LANGUAGE, LANGUAGES, type Language, t } from '../text/text.ts'
@@ -59,8 +59,16 @@ function Brand(): ReactNode {
 
 function Places(): ReactNode {
   const places = usePlaces()
+  const list = useRef<HTMLUListElement>(null)
+  const { pathname } = useLocation()
+  // In a narrow window the list is one line, longer than that.
+  useEffect(() => {
+    const links = [...(list.current?.querySelectorAll('a') ?? [])]
+    const here = links.find(({ hash }) => hash === `#${pathname}`)
+    here?.scrollIntoView({ block: 'nearest', inline: 'center' })
+  }, [pathname])
   return (
-    <ul className="places">
+    <ul className="places" ref={list}>
       {places.map(({ to, name }) => (
         <li key={to}>
           <Link to={to} activeOptions={{ exact: to === '/', includeSearch: false }}>

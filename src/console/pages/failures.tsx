@@ -4,7 +4,7 @@ import { type ReactNode, useState } from 'react'
 import type { FailureGroup } from '../api/openapi.ts'
 import { useApi } from '../api/queries.ts'
 import { term } from '../search/query.ts'
-import { number } from '../text/format.ts'
+import { inZone, number, OWN_ZONE } from '../text/format.ts'
 import { t } from '../text/text.ts'
 import { Loaded } from '../ui/answer.tsx'
 import { Dialog } from '../ui/dialog.tsx'
@@ -117,9 +117,11 @@ function Row({ group, onOpen }: { group: FailureGroup; onOpen: () => void }): Re
       </td>
       <td>
         <When at={group.first_at} />
+        <div className="faint">{inZone(group.first_at, OWN_ZONE)}</div>
       </td>
       <td>
         <When at={group.last_at} />
+        <div className="faint">{inZone(group.last_at, OWN_ZONE)}</div>
       </td>
     </tr>
   )

@@ -39,12 +39,12 @@ function HealthCard(): ReactNode {
         {({ backend, ledger, uptime_seconds: uptime, draining }) => (
           <dl className="facts">
             <Fact name="RabbitMQ">
-              {backend.status}
+              {wordOf(backend.status)}
               {backend.latency_ms !== undefined && ` · ${duration(backend.latency_ms)}`}{' '}
               {backend.error}
             </Fact>
             <Fact name={t.system.ledger}>
-              {ledger.status} {ledger.error}
+              {wordOf(ledger.status)} {ledger.error}
             </Fact>
             <Fact name={t.system.uptime}>{duration(uptime * 1_000)}</Fact>
             <Fact name={t.system.active}>
@@ -152,4 +152,9 @@ function Settings(): ReactNode {
 function inWords(value: unknown): string {
   const [, seconds] = /^PT(\d+)S$/.exec(String(value)) ?? []
   return seconds === undefined ? '' : duration(Number(seconds) * 1_000)
+}
+
+function wordOf(status: string): string {
+  const words: Readonly<Record<string, string>> = t.states
+  return words[status] ?? status
 }

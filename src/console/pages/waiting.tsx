@@ -10,27 +10,30 @@ import { usePages } from '../ui/pager.tsx'
 import { Raw } from '../ui/raw.tsx'
 import { State } from '../ui/state.tsx'
 import { When } from '../ui/when.tsx'
+import { NextHour } from './next-hour.tsx'
 
-const STATES = ['scheduled', 'retryable'] as const
+/** What comes within the hour; all of a state. */
+const VIEWS = ['hour', 'scheduled', 'retryable'] as const
+type View = (typeof VIEWS)[number]
 
 export function WaitingPage(): ReactNode {
-  const [state, setState] = useState<(typeof STATES)[number]>('scheduled')
+  const [view, setView] = useState<View>('hour')
   return (
     <Page title={t.nav.waiting}>
       <fieldset className="choices">
-        <legend className="hidden">{t.jobs.state}</legend>
-        {STATES.map((each) => (
+        <legend className="hidden">{t.waiting.what}</legend>
+        {VIEWS.map((each) => (
           <button
             key={each}
             type="button"
-            aria-pressed={each === state}
-            onClick={() => setState(each)}
+            aria-pressed={each === view}
+            onClick={() => setView(each)}
           >
-            {t.states[each]}
+            {each === 'hour' ? t.waiting.hour : t.states[each]}
           </button>
         ))}
       </fieldset>
-      <Jobs key={state} state={state} />
+      {view === 'hour' ? <NextHour /> : <Jobs key={view} state={view} />}
     </Page>
   )
 }

@@ -2,7 +2,7 @@
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { call } from '../api/client.ts'
-import type { Worker } from '../api/openapi.ts'
+import type { JobItem, Worker } from '../api/openapi.ts'
 import { useApi } from '../api/queries.ts'
 import { useMay } from '../api/session.ts'
 import { duration, number } from '../text/format.ts'
@@ -20,8 +20,15 @@ import { State } from '../ui/state.tsx'
 import { Table } from '../ui/table.tsx'
 import { When } from '../ui/when.tsx'
 
+/** Of the jobs that run, those that have run longest. */
+const LONGEST = { state: 'active', sort: 'updated_at', order: 'asc', limit: 100 } as const
+
 export function WorkersPage(): ReactNode {
   const pages = usePages(50)
+  const may = useMay()
+  const isEnabled = may('GET /ojs/v1/admin/jobs')
+  const active = useApi('GET /ojs/v1/admin/jobs', { query: LONGEST }, { every: 10_000, isEnabled })
+  const longest = longestByWorker(active.data?.items ?? [])
   const workers = useApi('GET /ojs/v1/admin/workers', { query: pages.query }, { every: 3_000 })
   return (
     <Page title={t.nav.workers}>
@@ -35,19 +42,35 @@ export function WorkersPage(): ReactNode {
           t.workers.id,
           t.workers.state,
           t.workers.jobs,
+          t.workers.longest,
           t.workers.queues,
           t.workers.host,
           t.workers.version,
           t.workers.heard,
           t.queues.actions,
         ]}
-        row={(worker) => <Row key={worker.id} worker={worker} />}
+        row={(worker) => <Row key={worker.id} worker={worker} longest={longest.get(worker.id)} />}
       />
     </Page>
   )
 }
 
-function Row({ worker }: { worker: Worker }): ReactNode {
+function longestByWorker(jobs: readonly JobItem[]): Map<string, JobItem> {
+  const longest = new Map<string, JobItem>()
+  for (const job of jobs) {
+    const { worker_id: id = '', started_at: at = '' } = job
+    const before = longest.get(id)?.started_at
+    if (at !== '' && (before === undefined || at < before)) longest.set(id, job)
+  }
+  return longest
+}
+
+interface RowProps {
+  worker: Worker
+  longest: JobItem | undefined
+}
+
+function Row({ worker, longest }: RowProps): ReactNode {
   const [isOpen, setOpen] = useState(false)
   const { id, state, active_jobs: jobs, concurrency, hostname, version } = worker
   return (
@@ -65,6 +88,7 @@ function Row({ worker }: { worker: Worker }): ReactNode {
         {number(jobs)}
         {concurrency !== undefined && ` / ${number(concurrency)}`}
       </td>
+      <td>{longest === undefined ? '–' : <Running job={longest} />}</td>
       <td>{worker.queues.join(', ')}</td>
       <td>{hostname ?? '–'}</td>
       <td>{version ?? '–'}</td>
@@ -75,6 +99,21 @@ function Row({ worker }: { worker: Worker }): ReactNode {
         <WorkerActions worker={worker} />
       </td>
     </tr>
+  )
+}
+
+/** For how long, and what. */
+function Running({ job: { id, type, started_at: at = '' } }: { job: JobItem }): ReactNode {
+  const now = useNow()
+  return (
+    <>
+      {duration(Math.max(0, now - Date.parse(at)))}
+      <div className="faint">
+        <Link to="/jobs/$id" params={{ id }}>
+          {type}
+        </Link>
+      </div>
+    </>
   )
 }
 

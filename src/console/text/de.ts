@@ -35,7 +35,7 @@ export const DE: typeof EN = {
   states: {
     available: 'wartet',
     scheduled: 'geplant',
-    pending: 'angehalten',
+    pending: 'zurückgestellt',
     active: 'läuft',
     retryable: 'Wiederholung',
     completed: 'erledigt',
@@ -51,6 +51,8 @@ export const DE: typeof EN = {
     disabled: 'pausiert',
     draining: 'läuft leer',
     up: 'verbunden',
+    connected: 'verbunden',
+    writable: 'beschreibbar',
     blocked: 'blockiert',
     down: 'getrennt',
     closed: 'geschlossen',
@@ -227,6 +229,9 @@ export const DE: typeof EN = {
     consumers: 'Consumer',
     unknown: 'RabbitMQ kann nicht gefragt werden oder hat noch keine solche Queue.',
     none: 'Jeder Job, der wartet oder läuft, hat seine Nachricht.',
+    allThere: (queues: string) =>
+      `Nichts ist verloren: In allen ${queues} Queues hat jeder Job, der wartet oder läuft, seine Nachricht.`,
+    first: (queues: string) => `Hier werden die ersten ${queues} Queues verglichen.`,
     missing: (count: string) =>
       `Etwa ${count} wartende Jobs haben ihre Nachricht verloren. Der Überblick sagt, was zu tun ist.`,
     more: (count: string) =>
@@ -234,6 +239,7 @@ export const DE: typeof EN = {
     fewer: (count: string) => `${count} Nachrichten weniger als Jobs.`,
     leases:
       'Das ist kein Verlust, wo Jobs laufen: Die Nachrichten langer Jobs werden früh bestätigt, und das Hauptbuch hält ihre Leases.',
+    lost: 'Kein Job davon läuft, und niemand hat eine Nachricht: Bleibt das so, haben diese Jobs ihre Nachrichten verloren. Nach einer Minute sagt der Überblick, was zu tun ist.',
     elsewhere: 'Nachrichten bei nativen Workern lassen sich über AMQP nicht zählen.',
     set: 'Mit OJS_MANAGEMENT_URL zählt das Gateway alle unbestätigten.',
   },
@@ -513,6 +519,21 @@ export const DE: typeof EN = {
       'Die ältesten Einträge sind fort: Dieser Job hat sich öfter geändert, als aufbewahrt wird.',
     withheld: 'Diese Rolle darf Argumente, Ergebnisse und die Texte von Fehlern nicht lesen.',
     actors: { worker: 'vom Worker', client: 'von', system: 'von' },
+    waits: {
+      paused: (queue: string) =>
+        `Seine Queue ${queue} ist pausiert: Worker bekommen keinen ihrer Jobs.`,
+      pausedSince: (queue: string, at: string) =>
+        `Seine Queue ${queue} ist seit ${at} pausiert: Worker bekommen keinen ihrer Jobs.`,
+      key: (key: string, limit: string) =>
+        `Von seinem Concurrency-Schlüssel ${key} laufen so viele Jobs wie erlaubt${limit === '' ? '' : ` (${limit})`}: Er beginnt, wenn einer davon endet.`,
+      rate: (starts: string, window: string) =>
+        `Er hat ein Ratenlimit: Von solchen Jobs seiner Queue dürfen höchstens ${starts} innerhalb von ${window} beginnen, die anderen warten, bis sie an der Reihe sind.`,
+      lost: (count: string) =>
+        `${count} Jobs seiner Queue haben ihre Nachricht in RabbitMQ verloren, vielleicht auch dieser: Der Überblick sagt, was zu tun ist.`,
+      nobody: (queue: string) => `Zur Zeit nimmt kein Worker Jobs von ${queue}.`,
+      turn: (count: string) => `${count} weitere Jobs seiner Queue warten auf einen Worker.`,
+      toQueue: (queue: string) => `Die Queue ${queue}`,
+    },
     why: {
       available: 'Er wartet auf einen Worker, der Jobs seiner Queue nimmt.',
       scheduled: 'Er wartet auf seine Zeit.',
@@ -574,6 +595,13 @@ export const DE: typeof EN = {
   },
   waiting: {
     none: 'Hier wartet nichts.',
+    what: 'Welche',
+    hour: 'Nächste Stunde',
+    noneInAnHour: 'In der nächsten Stunde läuft nichts von selbst.',
+    clock: 'Um',
+    recurring: (name: string) => `wiederkehrend: ${name}.`,
+    cut: (count: string) =>
+      `Die ersten ${count} geplanten Jobs und Wiederholungen: In dieser Stunde kommen mehr davon.`,
     due: 'Fällig',
   },
   cron: {
@@ -625,6 +653,7 @@ export const DE: typeof EN = {
     heard: 'Zuletzt gehört',
     none: 'Kein Worker hat nach Jobs gefragt. Diese Zeile fragt wie einer:',
     idle: 'Er hat gerade keinen Job.',
+    longest: 'Längster Job',
     runs: 'Läuft seit',
     quiet: 'Beruhigen',
     quietQuestion: 'Er bekommt keine Jobs mehr und beendet die, die er hat.',

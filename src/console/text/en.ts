@@ -50,6 +50,8 @@ export const EN = {
     disabled: 'paused',
     draining: 'draining',
     up: 'up',
+    connected: 'connected',
+    writable: 'writable',
     blocked: 'blocked',
     down: 'down',
     closed: 'closed',
@@ -226,6 +228,9 @@ export const EN = {
     consumers: 'consumers',
     unknown: 'RabbitMQ cannot be asked, or has no such queue yet.',
     none: 'Every job that waits or runs has its message.',
+    allThere: (queues: string) =>
+      `Nothing is lost: in all ${queues} queues every job that waits or runs has its message.`,
+    first: (queues: string) => `The first ${queues} queues are compared here.`,
     missing: (count: string) =>
       `About ${count} available jobs have lost their messages. The overview says what to do.`,
     more: (count: string) =>
@@ -233,6 +238,7 @@ export const EN = {
     fewer: (count: string) => `${count} fewer messages than jobs.`,
     leases:
       'That is no loss where jobs run: the messages of long ones are acknowledged early, and the ledger holds their leases.',
+    lost: 'No job of it runs, and nobody holds a message: if that stays so, those jobs have lost their messages. After a minute the overview says what to do.',
     elsewhere: 'Messages at native workers cannot be counted over AMQP.',
     set: 'With OJS_MANAGEMENT_URL the gateway counts all that are unacknowledged.',
   },
@@ -510,6 +516,20 @@ export const EN = {
     truncated: 'The oldest records are gone: this job has changed more often than is kept.',
     withheld: 'Your role may not read arguments, results and the texts of errors.',
     actors: { worker: 'by worker', client: 'by', system: 'by' },
+    waits: {
+      paused: (queue: string) => `Its queue ${queue} is paused: workers get none of its jobs.`,
+      pausedSince: (queue: string, at: string) =>
+        `Its queue ${queue} is paused since ${at}: workers get none of its jobs.`,
+      key: (key: string, limit: string) =>
+        `As many jobs of its concurrency key ${key} run as may${limit === '' ? '' : ` (${limit})`}: it starts when one of them ends.`,
+      rate: (starts: string, window: string) =>
+        `It has a rate limit: of such jobs of its queue at most ${starts} may start within ${window}, and the others wait their turn.`,
+      lost: (count: string) =>
+        `${count} jobs of its queue have lost their messages in RabbitMQ, perhaps this one too: the overview says what to do.`,
+      nobody: (queue: string) => `No worker takes jobs of ${queue} now.`,
+      turn: (count: string) => `${count} more jobs of its queue wait for a worker.`,
+      toQueue: (queue: string) => `The queue ${queue}`,
+    },
     why: {
       available: 'It waits for a worker that takes jobs of its queue.',
       scheduled: 'It waits for its time.',
@@ -570,6 +590,13 @@ export const EN = {
   },
   waiting: {
     none: 'Nothing waits here.',
+    what: 'Which',
+    hour: 'Next hour',
+    noneInAnHour: 'Nothing runs by itself within the next hour.',
+    clock: 'At',
+    recurring: (name: string) => `recurring: ${name}.`,
+    cut: (count: string) =>
+      `The first ${count} schedules and retries: more of them come within the hour.`,
     due: 'Due',
   },
   cron: {
@@ -620,6 +647,7 @@ export const EN = {
     heard: 'Last heard of',
     none: 'No worker has asked for jobs. This line asks like one:',
     idle: 'It runs no job now.',
+    longest: 'Longest job',
     runs: 'Runs for',
     quiet: 'Quiet',
     quietQuestion: 'It gets no more jobs, and ends those that it has.',

@@ -33,7 +33,7 @@ export async function playScene(gateway: TestGateway): Promise<Scene> {
   await endMailJob(gateway)
   const running = await push('image.resize', 'images', { timeout_ms: 0 })
   await startAndReport(gateway)
-  await push('report.make', 'default', { scheduled_at: '+PT2H' })
+  await push('report.make', 'default', { scheduled_at: '+PT30M' })
   await push('invoice.pdf', 'default', { meta: { tenant: 't7' } })
   const waiting = await push('email.digest', 'default', { tags: ['eu'] })
   await gateway.request('POST', '/ojs/v1/queues', { name: 'unused' })

@@ -20,6 +20,7 @@ import { Message } from './message.tsx'
 import type { ShownJob } from './shown-job.ts'
 import { Timeline } from './timeline.tsx'
 import { TraceLink } from './trace-link.tsx'
+import { Why } from './why.tsx'
 
 export function JobPage(): ReactNode {
   const { id } = useParams({ from: '/jobs/$id' })
@@ -41,7 +42,7 @@ function Whole({ job }: { job: ShownJob }): ReactNode {
   const isSeen = job.payload_withheld !== true
   return (
     <div className="job">
-      <p className="why">{whyOf(job)}</p>
+      <Why job={job} />
       <Card title={t.job.facts}>
         <Facts job={job} />
       </Card>
@@ -54,15 +55,6 @@ function Whole({ job }: { job: ShownJob }): ReactNode {
       {may('GET /ojs/v1/admin/jobs/{id}/message') && <Message id={job.id} />}
     </div>
   )
-}
-
-/** What the state means for this job, in a sentence. */
-function whyOf(job: ShownJob): string {
-  const attempts = `${number(job.attempt)}/${number(job.max_attempts)}`
-  if (job.state === 'active') return t.job.why.active(attempts, job.worker_id ?? '?')
-  if (job.state === 'retryable') return t.job.why.retryable(attempts)
-  if (job.state === 'discarded') return t.job.why.discarded(attempts)
-  return t.job.why[job.state]
 }
 
 function Facts({ job }: { job: ShownJob }): ReactNode {

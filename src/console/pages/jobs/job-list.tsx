@@ -1,7 +1,7 @@
 /** The rows of the list: only those in view exist, however many there are. */
 import { Link } from '@tanstack/react-router'
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { type KeyboardEvent, type ReactNode, useEffect, useRef } from 'react'
+import { type KeyboardEvent, memo, type ReactNode, useEffect, useRef } from 'react'
 import type { JobItem } from '../../api/openapi.ts'
 import { t } from '../../text/text.ts'
 import { Raw } from '../../ui/raw.tsx'
@@ -110,7 +110,8 @@ interface RowProps {
   onToggle: (id: string) => void
 }
 
-function Row({ job, place, isSelected, onToggle }: RowProps): ReactNode {
+/** Drawn anew only if something of it has changed: the list is, at every step of the scroll bar. */
+const Row = memo(function Row({ job, place, isSelected, onToggle }: RowProps): ReactNode {
   const { id, type, state, queue, attempt, max_attempts: max, created_at: at, error } = job
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === 'x') onToggle(id)
@@ -145,4 +146,4 @@ function Row({ job, place, isSelected, onToggle }: RowProps): ReactNode {
       </td>
     </tr>
   )
-}
+})

@@ -5,6 +5,7 @@ import { call } from '../../api/client.ts'
 import type { JobItem, Pagination } from '../../api/openapi.ts'
 import { queries } from '../../api/queries.ts'
 import type { Filters } from '../../search/query.ts'
+import { useSettled } from '../../ui/settled.ts'
 
 const PAGE = 100
 const EVERY_MS = 3_000
@@ -79,7 +80,9 @@ function isNews(newest: string, jobs: readonly JobItem[]): boolean {
 
 /** The rows in view as they are now, by id. */
 function useFresh(inView: readonly string[]): ReadonlyMap<string, JobItem> {
-  const ids = inView.slice(0, IN_VIEW)
+  // Not of rows that somebody only scrolls past: each would be a request of its own.
+  const settled = useSettled(inView)
+  const ids = settled.slice(0, IN_VIEW)
   const { data } = useQuery({
     queryKey: ['jobs-in-view', ids],
     queryFn: ({ signal }) =>

@@ -10,8 +10,8 @@ interface Drift {
 type Reason =
   /** Available jobs that have lost their messages; messages more than jobs; fewer. */
   | { what: 'missing' | 'more' | 'fewer'; count: number }
-  /** All agree; leases may be of the ledger alone; native workers may have some. */
-  | { what: 'none' | 'leases' | 'elsewhere' }
+  /** All agree; leases may be of the ledger alone; native workers may have some; nobody can have them. */
+  | { what: 'none' | 'leases' | 'elsewhere' | 'lost' }
 
 /** Null: RabbitMQ could not be asked. */
 export function driftOf({ counts, rabbitmq }: Pick<AdminQueue, 'counts' | 'rabbitmq'>) {
@@ -27,6 +27,7 @@ export function driftOf({ counts, rabbitmq }: Pick<AdminQueue, 'counts' | 'rabbi
     reasons.push({ what: 'fewer', count: -difference })
     if (counts.active > 0) reasons.push({ what: 'leases' })
     if (unacknowledged === undefined) reasons.push({ what: 'elsewhere' })
+    else if (counts.active === 0 && missing === 0) reasons.push({ what: 'lost' })
   }
   return { isBad: missing > 0, reasons } satisfies Drift
 }

@@ -9,6 +9,7 @@ import { Fact } from '../../ui/fact.tsx'
 import { Card, Page } from '../../ui/page.tsx'
 import { State } from '../../ui/state.tsx'
 import { Table } from '../../ui/table.tsx'
+import { Comparison } from './comparison.tsx'
 import { QueueList } from './queue-list.tsx'
 import { Channels, Nodes, Policies, ServerConnections } from './server-lists.tsx'
 
@@ -31,6 +32,7 @@ function Server({ server }: { server: Rabbitmq }): ReactNode {
         <Facts server={server} />
         <Management server={server} />
       </Card>
+      <Comparison />
       <Card title={t.rabbitmq.own}>
         <OwnConnections server={server} />
       </Card>
