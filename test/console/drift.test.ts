@@ -42,7 +42,8 @@ test('fewer have harmless reasons as long as nothing is known to be lost', () =>
   const reasons = [{ what: 'fewer', count: 3 }, { what: 'leases' }, { what: 'elsewhere' }]
   expect(fewer).toEqual({ isBad: false, reasons })
   const counted = seen({ available: 2 }, { ready: 0, unacknowledged: 0 })
-  expect(counted).toEqual({ isBad: false, reasons: [{ what: 'fewer', count: 2 }] })
+  const reasonsOfLoss = [{ what: 'fewer', count: 2 }, { what: 'lost' }]
+  expect(counted).toEqual({ isBad: false, reasons: reasonsOfLoss })
 })
 
 test('messages that are known to be lost are told first', () => {
