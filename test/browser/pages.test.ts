@@ -8,7 +8,8 @@ import { forAll } from '../support/time/late.ts'
 import { browserForAll, overflowOf, violationsOf, visit } from './support/console.ts'
 import { playScene, type Scene } from './support/scene.ts'
 
-// `OJS_SCREENSHOTS=/tmp/shots npm test -- --project browser test/browser/pages.test.ts` writes what it sees.
+// `OJS_SCREENSHOTS=/tmp/shots npm test -- --project browser test/browser/pages.test.ts` writes what it sees;
+// with `OJS_SCREENSHOTS=docs` those of the guide, to docs/guide/images.
 const SCREENSHOTS = process.env['OJS_SCREENSHOTS']
 
 // Without a user: that of the vhost, which may see it.
@@ -48,8 +49,17 @@ const PAGES: [name: string, path: (scene: Scene) => string, shows: string | RegE
   ['system', () => '/system', 'OJS_QUEUE_TYPE'],
 ]
 
+/** Each page in one theme and at one width is enough there. */
+const OF_DOCS = /^(?!hostile)(.+)-1440-light$/
+
 async function shoot(page: Page, name: string): Promise<void> {
   if (SCREENSHOTS === undefined) return
+  const ofDocs = OF_DOCS.exec(name)?.[1]
+  if (SCREENSHOTS === 'docs') {
+    if (ofDocs !== undefined)
+      await page.screenshot({ path: `docs/guide/images/console-${ofDocs}.png` })
+    return
+  }
   mkdirSync(SCREENSHOTS, { recursive: true })
   await page.screenshot({ path: `${SCREENSHOTS}/${name}.png` })
 }
