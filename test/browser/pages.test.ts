@@ -128,6 +128,7 @@ test.each(['light', 'dark'] as const)(
     }
     for (const [name, path, open] of OPENED) {
       await go(path(scene))
+      await page.getByRole('navigation', { name: 'Pages' }).waitFor()
       await expect.poll(() => page.locator('main .loading').count()).toBe(0)
       await open(page)
       await page.getByRole('dialog').first().waitFor()
