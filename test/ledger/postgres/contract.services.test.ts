@@ -37,6 +37,7 @@ const KEPT = [
   'queueSettingsContract',
   'trafficContract',
   'auditContract',
+  'cronContract',
   'workflowContract',
   'workflowPropertyContract',
 ]
