@@ -290,7 +290,7 @@ const FLOORS: Readonly<Record<string, { order: readonly string[]; shared: RegExp
     shared: /^job\/[\w-]+\.ts$/,
   },
   'ledger/postgres/': {
-    order: ['group', 'search', 'records', 'queues', 'writes', 'parts'],
+    order: ['group', 'search', 'records', 'queues', 'keyed', 'writes', 'parts'],
     shared: /^ledger\/postgres\/(connection|slot|part|reader|not-yet)\.ts$/,
   },
   'ledger/sqlite/': {

@@ -16,6 +16,10 @@ interface Kept {
   cronEntry: number | null
   /** The key of the workflow's node whose job it is. */
   step: string | null
+  /** See `Concurrency`. */
+  concurrencyKey: string | null
+  /** Its place in the order of arrival; null: it is not stored yet. */
+  seq: number | null
 }
 
 /** A row without the texts that may be megabytes. */

@@ -46,14 +46,15 @@ import type {
 import type { LostQueues, UnwrittenQueues } from '../queues.ts'
 import type { Reads } from '../reads.ts'
 import { claimedUpTo } from '../writes/claimed.ts'
-import type { Draft } from './group/draft.ts'
+import type { Draft, Wants } from './group/draft.ts'
 import { Groups } from './group/groups.ts'
 import type { Memory } from './group/memory.ts'
 import { CHECKPOINTS, RESULT_ENDS } from './group/notes.ts'
 import { type SideTable, type SideWant, wanted } from './group/side.ts'
-import { partNotYet } from './not-yet.ts'
+import { lookUpActive, lookUpLines } from './keyed/lines.ts'
 import { partsOf } from './parts/all.ts'
 import { bulkLedger } from './parts/bulk.ts'
+import { concurrencyLedger } from './parts/concurrency.ts'
 import { cronLedger } from './parts/cron.ts'
 import { checkpointLedger, historyLedger, progressLedger } from './parts/notes.ts'
 import { endStep } from './parts/workflow-rows.ts'
@@ -78,7 +79,7 @@ import { recordRetryQueue } from './writes/queues.ts'
 import { hasEnding, pruneResults } from './writes/results.ts'
 import { pruneBatch, pruneDeadLetters } from './writes/retention.ts'
 import { boundEnds, boundWaits, extendLeases } from './writes/times.ts'
-import { pushMany, pushOne, wantsOf } from './writes/unique.ts'
+import { type AdmitTerms, pushMany, pushOne, wantsOf } from './writes/unique.ts'
 
 export interface PostgresLedgerParts {
   schema: string
@@ -116,7 +117,7 @@ export class PostgresLedger implements Ledger {
   readonly progress: Ledger['progress']
   readonly checkpoints: Ledger['checkpoints']
   readonly bulk: Ledger['bulk']
-  readonly concurrency: Ledger['concurrency'] = partNotYet('concurrency keys')
+  readonly concurrency: Ledger['concurrency']
   readonly lost: LostQueues
   readonly unwritten: UnwrittenQueues
   readonly #schema: string
@@ -151,6 +152,7 @@ export class PostgresLedger implements Ledger {
     this.idempotency = parts.idempotency
     this.cron = cronLedger({ groups, schema, memory })
     this.workflows = workflowLedger(groups)
+    this.concurrency = concurrencyLedger({ groups, schema, memory, reader })
     this.history = historyLedger(groups)
     this.progress = progressLedger(groups)
     this.checkpoints = checkpointLedger(groups)
@@ -167,7 +169,7 @@ export class PostgresLedger implements Ledger {
   async insert(job: NewJob, now: number, terms: EnqueueTerms = {}): Promise<Inserted> {
     const admit = { ...terms, now, wall: this.#memory.wall() }
     const run = (draft: Draft) => pushOne(draft, job, admit)
-    return await this.#groups.write({ wants: wantsOf([job], admit, this.#memory), run })
+    return await this.#groups.write({ wants: this.#wantsOf([job], admit), run })
   }
 
   async insertAll(
@@ -177,7 +179,7 @@ export class PostgresLedger implements Ledger {
   ): Promise<InsertedAll> {
     const admit = { ...terms, now, wall: this.#memory.wall() }
     const run = (draft: Draft) => pushMany(draft, jobs, admit)
-    const wants = wantsOf(jobs, admit, this.#memory)
+    const wants = this.#wantsOf(jobs, admit)
     return await this.#groups.write({ wants, run, weight: jobs.length })
   }
 
@@ -198,7 +200,11 @@ export class PostgresLedger implements Ledger {
   }
 
   withdrawAll(rows: readonly WithdrawFence[], key?: string): Promise<string[]> {
-    return this.#short(idsOf(rows), (draft) => withdrawAll(draft, rows, key))
+    const ids = idsOf(rows)
+    return this.#short(ids, (draft) => {
+      lookUpLines(draft, ids)
+      return withdrawAll(draft, rows, key)
+    })
   }
 
   activate(id: string, now: number, wall: number, cause: Cause = {}): Promise<JobRow | Stale> {
@@ -221,8 +227,12 @@ export class PostgresLedger implements Ledger {
     const ids = idsOf(jobMessages)
     return this.#groups.write({
       wants: { ids, sides: this.#sides(CHECKPOINTS, ids) },
-      run: (draft) =>
-        claimedUpTo(jobMessages, terms, (jobMessage) => claimedMessage(draft, jobMessage, terms)),
+      run: (draft) => {
+        lookUpActive(draft, ids)
+        return claimedUpTo(jobMessages, terms, (jobMessage) =>
+          claimedMessage(draft, jobMessage, terms),
+        )
+      },
       weight: ids.length,
     })
   }
@@ -340,7 +350,11 @@ export class PostgresLedger implements Ledger {
   }
 
   applyReports(events: readonly ReportedEvent[], terms: ReportTerms): Promise<ReportResult[]> {
-    return this.#of(idsOf(events), (draft) => applyReports(draft, events, terms))
+    const ids = idsOf(events)
+    return this.#of(ids, (draft) => {
+      lookUpLines(draft, ids)
+      return applyReports(draft, events, terms)
+    })
   }
 
   beatNative(ids: readonly string[], beat: NativeBeat): Promise<BeatResult[]> {
@@ -352,7 +366,10 @@ export class PostgresLedger implements Ledger {
   }
 
   purge(ids: readonly string[], terms: PurgeTerms): Promise<Purged[]> {
-    return this.#of(ids, (draft) => ids.flatMap((id) => purgeOne(draft, id, terms) ?? []))
+    return this.#of(ids, (draft) => {
+      lookUpLines(draft, ids)
+      return ids.flatMap((id) => purgeOne(draft, id, terms) ?? [])
+    })
   }
 
   claimNative(...[question, terms]: Parameters<Ledger['claimNative']>): Promise<NativeAnswer> {
@@ -373,6 +390,10 @@ export class PostgresLedger implements Ledger {
     const found = await this.#reader.rows(hasEnding(this.#schema), [now])
     if (found.length === 0) return 0
     return await this.#alone(limit, (draft) => pruneResults(draft, this.#schema, now, limit))
+  }
+
+  #wantsOf(jobs: readonly NewJob[], terms: AdmitTerms): Wants {
+    return wantsOf(jobs, terms, { schema: this.#schema, memory: this.#memory })
   }
 
   /** A write of these rows, which sees their texts. */

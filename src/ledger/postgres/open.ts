@@ -6,6 +6,7 @@ import type { LedgerClock } from './clock.ts'
 import { type Connection, connectWritable, type Row } from './connection.ts'
 import { Durability } from './durability.ts'
 import { ENTRIES, TEMPLATES } from './group/cron.ts'
+import { ACTIVE } from './group/lines.ts'
 import { type Counted, Memory } from './group/memory.ts'
 import { CHECKPOINTS, PROGRESS, RESULT_ENDS } from './group/notes.ts'
 import { OPERATIONS } from './group/operations.ts'
@@ -46,6 +47,7 @@ const SIDES = [
   OPERATIONS,
   ENTRIES,
   TEMPLATES,
+  ACTIVE,
 ]
 /** How many nonces each start of a gateway has. */
 const NONCES = 2 ** 32

@@ -6,9 +6,9 @@ import type { CancelledMessage } from '../native.ts'
 import type { Reads } from '../reads.ts'
 import { jobsOf, ROW, TEXTS, toStanding } from './group/columns.ts'
 import { type Counts, type Memory, noCounts } from './group/memory.ts'
-import { partNotYet } from './not-yet.ts'
 import type { Parts } from './parts/all.ts'
 import { bulkReads } from './parts/bulk.ts'
+import { concurrencyReads } from './parts/concurrency.ts'
 import { cronReads } from './parts/cron.ts'
 import { noteReads } from './parts/notes.ts'
 import { knownWorkflows, workflowReads } from './parts/workflows.ts'
@@ -108,7 +108,7 @@ export function readsOf(
     ...noteReads(schema, reader, memory),
     bulk: bulkReads(schema, reader),
     search,
-    concurrency: partNotYet('concurrency keys'),
+    concurrency: concurrencyReads(schema, reader),
     deadLetterStats: (queues) => search.deadLetterStats(queues),
   }
 }

@@ -24,6 +24,8 @@ const KEPT = [
   'nativeContract',
   'uniqueContract',
   'keptKeyContract',
+  'concurrencyContract',
+  'cronContract',
   'reportStreamContract',
   'nativeConservationContract',
   'propertyContract',

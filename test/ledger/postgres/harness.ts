@@ -190,7 +190,19 @@ class SchemaHarness implements LedgerHarness {
       deadLetters: byState('dead_letter'),
       claimable: new Map(claimable),
       held,
-      keys: { kept: new Map(), counted: new Map() },
+      keys: await this.#keys(),
+    }
+  }
+
+  async #keys(): Promise<Awaited<ReturnType<LedgerHarness['recount']>>['keys']> {
+    const of = async (what: string) => {
+      const rows = await rowsOf(this.#admin, `SELECT ${what}`)
+      return new Map(rows.map(({ key, active }) => [String(key), Number(active)]))
+    }
+    return {
+      kept: await of(`key, active FROM ${this.#schema}.concurrency`),
+      counted: await of(`concurrency_key AS key, count(*) AS active FROM ${this.#schema}.jobs
+        WHERE concurrency_key IS NOT NULL AND state = 'active' GROUP BY 1`),
     }
   }
 

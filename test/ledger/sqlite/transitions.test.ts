@@ -200,10 +200,19 @@ describe('the transitions of job/ and the SQL of SQLite', () => {
     const kept = harness.db
       .prepare<
         [string],
-        Pick<KeptRow, 'endedAt' | 'extendedMs' | 'history' | 'uniqueKey' | 'cronEntry'>
+        Pick<
+          KeptRow,
+          | 'endedAt'
+          | 'extendedMs'
+          | 'history'
+          | 'uniqueKey'
+          | 'cronEntry'
+          | 'concurrencyKey'
+          | 'seq'
+        >
       >(
         `SELECT ended_at AS endedAt, extended_ms AS extendedMs, history, unique_key AS uniqueKey,
-           cron_entry AS cronEntry
+           cron_entry AS cronEntry, concurrency_key AS concurrencyKey, seq
          FROM jobs WHERE id = ?`,
       )
       .get(id)

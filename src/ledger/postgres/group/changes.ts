@@ -1,9 +1,13 @@
 /** What the writes of a group have changed so far; the present write's part can be taken back. */
+import type { JobRow } from '../../../job/job.ts'
 import type { KeptRow, Texts } from '../../../job/transitions/row.ts'
 import type { TrafficNote } from '../../writes/traffic.ts'
 import type { Statement } from '../connection.ts'
 import type { Counted, Tombstone } from './memory.ts'
 import type { AnySide } from './side.ts'
+
+/** A job of this queue is held back; or this one owes its message. */
+export type KeyNote = { held: string } | { released: JobRow }
 
 /** How the rows of one kind are stored; never with no rows. */
 interface Gathering<T> {
@@ -18,7 +22,11 @@ export class Changes {
   readonly keyed = new Map<string, Set<string>>()
   /** Ids of changed rows whose jobs a cron entry has made, by its `seq`. */
   readonly #ofEntries = new Map<number, Set<string>>()
-  /** Rows of such jobs that go, as they were. */
+  /** Ids of changed rows that have a concurrency key, or had it, by their keys. */
+  readonly #ofKeys = new Map<string, Set<string>>()
+  /** For the listener of concurrency keys. */
+  readonly keyNews: KeyNote[] = []
+  /** Rows of jobs of cron entries that go, as they were. */
   readonly endedRuns: KeptRow[] = []
   readonly counts = new Map<string, Map<Counted, number>>()
   /** Queues whose counts go if they are 0 after the group. */
@@ -53,12 +61,23 @@ export class Changes {
     this.#set(this.rows, id, row)
     if (texts !== null) this.#set(this.texts, id, texts)
     if (row !== null && row.uniqueKey !== null) note(this.keyed, row.uniqueKey, id)
+    if (row !== null && row.concurrencyKey !== null) note(this.#ofKeys, row.concurrencyKey, id)
     if (row !== null && row.cronEntry !== null) note(this.#ofEntries, row.cronEntry, id)
   }
 
   /** Ids of changed rows that are jobs of this cron entry, or were. */
   jobsOf(entry: number): string[] {
     return [...(this.#ofEntries.get(entry) ?? [])]
+  }
+
+  /** Ids of changed rows of jobs with this concurrency key. */
+  jobsWith(key: string): string[] {
+    return [...(this.#ofKeys.get(key) ?? [])]
+  }
+
+  tell(news: KeyNote): void {
+    this.keyNews.push(news)
+    this.#undo.push(() => this.keyNews.pop())
   }
 
   /** The row of a job of a cron entry goes. */

@@ -4,7 +4,10 @@ import type { KeptRow, Texts } from '../../../job/transitions/row.ts'
 import { snakeCase } from '../../../job/values/snake-case.ts'
 import type { Answer, Statement } from '../connection.ts'
 
-const COLUMNS: Readonly<Record<keyof KeptRow, 'text' | 'bigint' | 'boolean'>> = {
+/** But for `seq`, which the table gives out. */
+type Column = Exclude<keyof KeptRow, 'seq'>
+
+const COLUMNS: Readonly<Record<Column, 'text' | 'bigint' | 'boolean'>> = {
   id: 'text',
   generation: 'bigint',
   state: 'text',
@@ -41,11 +44,14 @@ const COLUMNS: Readonly<Record<keyof KeptRow, 'text' | 'bigint' | 'boolean'>> = 
   step: 'text',
   uniqueKey: 'text',
   cronEntry: 'bigint',
+  concurrencyKey: 'text',
 }
-const NAMES = Object.keys(COLUMNS) as (keyof KeptRow)[]
+const NAMES = Object.keys(COLUMNS) as Column[]
 
 /** For SELECT, of `jobs j`: rows come out as `KeptRow`. */
-export const ROW = NAMES.map((name) => `j.${snakeCase(name)} AS "${name}"`).join(', ')
+export const ROW = NAMES.map((name) => `j.${snakeCase(name)} AS "${name}"`)
+  .concat('j.seq')
+  .join(', ')
 /** For SELECT, of `job_bodies b`. */
 export const TEXTS = 'b.carry, b.error, b.errors, b.result, b.envelope'
 
@@ -156,6 +162,6 @@ export function toJobRow(row: KeptRow, texts: Texts): JobRow {
 /** Without what only the ledger needs. */
 export function toStanding(row: KeptRow): JobStanding {
   const { endedAt: _, extendedMs: __, history: ___, ...kept } = row
-  const { uniqueKey: ____, cronEntry: _____, step: ______, ...standing } = kept
+  const { uniqueKey: _u, cronEntry: _e, step: _t, concurrencyKey: _k, seq: _s, ...standing } = kept
   return standing
 }

@@ -12,6 +12,7 @@ import type { Row, Statement } from '../connection.ts'
 import { Changes } from './changes.ts'
 import { toJobRow, toStanding } from './columns.ts'
 import { endsRun } from './cron.ts'
+import { inLine } from './lines.ts'
 import { type Counted, type Counts, type Memory, noCounts, type Tombstone } from './memory.ts'
 import { CHECKPOINTS, PROGRESS } from './notes.ts'
 import type { AnySide, SideRows, SideTable, SideWant } from './side.ts'
@@ -203,7 +204,7 @@ export class Draft {
   }
 
   /** All of this is about to be asked for. */
-  require({ ids = [], holders = [], keptKeys = [], sides = [] }: Wants): void {
+  require({ ids = [], holders = [], keptKeys = [], sides = [], asked = [] }: Wants): void {
     const missing = {
       sides: sides
         .map(({ table, keys }) => ({
@@ -214,6 +215,7 @@ export class Draft {
       ids: ids.filter((id) => this.#textsIfLoaded(id) === undefined && !this.#isGone(id)),
       holders: holders.filter((query) => !this.#hasHolders(query)),
       keptKeys: keptKeys.filter((key) => !this.#loaded.keptKeys.has(key)),
+      asked: asked.filter((one) => !this.#loaded.answers.has(keyOf(one))),
     }
     if (Object.values(missing).some((wanted) => wanted.length > 0)) throw new Missing(missing)
   }
@@ -283,13 +285,21 @@ export class Draft {
     return this.changes.texts.get(id)?.result
   }
 
-  insert(row: KeptRow, texts: Texts): void {
+  /** Returns the row as it is then: its concurrency key may hold it back. */
+  insert(row: KeptRow, texts: Texts): KeptRow {
     this.changes.put(row.id, row, texts)
     this.#count(row, 1)
+    return row.concurrencyKey === null ? row : inLine(this, null, row)
   }
 
-  /** Returns the row after the change. */
+  /** Returns the row after the change, and after what follows from it for the jobs of its concurrency key. */
   change(row: KeptRow, change: Change): KeptRow {
+    const after = this.put(row, change)
+    return after.concurrencyKey === null ? after : inLine(this, row, after)
+  }
+
+  /** Returns the row after the change, from which nothing follows. */
+  put(row: KeptRow, change: Change): KeptRow {
     const { own, texts } = parted(change)
     const after: KeptRow = { ...row, ...own }
     this.changes.put(row.id, after, texts && this.#changed(row.id, texts))

@@ -1,6 +1,7 @@
 /** What this gateway knows of the ledger: as committed, kept up to date by its own groups. */
 import { JOB_STATES, type JobState } from '../../../job/job.ts'
 import type { WorkflowState } from '../../../job/workflow/workflow.ts'
+import type { KeyNews } from '../../concurrency.ts'
 import type { QueueRecord, RetryQueue } from '../../known.ts'
 import type { Maintenance } from '../../maintenance.ts'
 import type { QueueSettings } from '../../queue-settings.ts'
@@ -78,6 +79,8 @@ export class Memory {
   /** Unique keys of deleted jobs. Mostly 0, and then nobody looks for one. */
   keptKeys = 0
   lastMark = 0
+  /** The listener of concurrency keys. */
+  tellKeys: (news: KeyNews) => void = () => {}
   readonly #workflows = new Map<WorkflowState, number>()
   /** Names of the side tables that may have rows: nobody looks into another. */
   readonly usedSides = new Set<string>()

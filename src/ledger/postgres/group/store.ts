@@ -1,6 +1,8 @@
 /** A group's statements: what loads its rows, what stores its changes, and what its commit means. */
 import type { KeptRow } from '../../../job/transitions/row.ts'
+import type { KeyNews } from '../../concurrency.ts'
 import type { Answer, Statement } from '../connection.ts'
+import type { KeyNote } from './changes.ts'
 import * as columns from './columns.ts'
 import { endRuns } from './cron.ts'
 import { type Draft, keyOf, type Loaded, type Wants } from './draft.ts'
@@ -246,4 +248,13 @@ export function committed(draft: Draft): void {
   // After the effects: what this group has stored was pending before it.
   if (changes.traffic.length > 0) memory.traffic.add(changes.traffic)
   memory.tombstones = Math.min(memory.tombstones, MAX_TOMBSTONES)
+  // Last: the listener may begin a write.
+  if (changes.keyNews.length > 0) memory.tellKeys(newsOf(changes.keyNews))
+}
+
+function newsOf(notes: readonly KeyNote[]): KeyNews {
+  return {
+    held: notes.flatMap((note) => ('held' in note ? note.held : [])),
+    released: notes.flatMap((note) => ('released' in note ? note.released : [])),
+  }
 }

@@ -81,9 +81,12 @@ class CronWrites {
     wants: Wants,
     run: (book: Book, draft: Draft) => T,
   ): Promise<T> {
-    const wall = this.#parts.memory.wall()
-    const stored = job === null ? {} : wantsOf([job], { now, wall }, this.#parts.memory)
-    return this.#write({ ...wants, ...stored, sides: [wanted(ENTRIES, [name])] }, run, wall)
+    const { memory } = this.#parts
+    const wall = memory.wall()
+    const stored = job === null ? {} : wantsOf([job], { now, wall }, this.#parts)
+    const asked = [...(wants.asked ?? []), ...(stored.asked ?? [])]
+    const sides = [wanted(ENTRIES, [name]), ...(wants.sides ?? []), ...(stored.sides ?? [])]
+    return this.#write({ ...stored, asked, sides }, run, wall)
   }
 
   #write<T>(

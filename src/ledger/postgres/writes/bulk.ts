@@ -1,10 +1,12 @@
 /** Actions on many jobs: by ids, and operations by filter. */
+import type { Steering } from '../../../job/steer.ts'
 import type { Acted, ActTerms, BulkLedger, BulkOperation, NewOperation } from '../../bulk.ts'
 import { actOnAll, actOnSome } from '../../writes/acting.ts'
 import { advanced, begun, MAX_ENDED, MAX_RUNNING, stopped } from '../../writes/operations.ts'
 import type { Draft } from '../group/draft.ts'
 import { OPERATIONS, toOperation, toRow } from '../group/operations.ts'
 import { firstOf, sizesOf } from '../group/sizes.ts'
+import { lookUpLines } from '../keyed/lines.ts'
 import { actOn } from './act.ts'
 import { lookUpRivals } from './unique.ts'
 
@@ -18,9 +20,20 @@ export function actOnMany(
 ): Acted[] {
   const act = (id: string) => actOn(draft, id, steering, terms)
   const some = terms.isAtomic ? ids : fitting(draft, schema, ids)
-  if (steering.action === 'retry') lookUpRivals(draft, some, terms)
+  lookUp(draft, some, steering, terms)
   if (terms.isAtomic) return actOnAll(ids, act)
   return actOnSome(some, terms, act)
+}
+
+/** Loads at once what else the action reads for one job after the other. */
+function lookUp(
+  draft: Draft,
+  ids: readonly string[],
+  { action }: Pick<Steering, 'action'>,
+  terms: ActTerms,
+): void {
+  if (action === 'retry') lookUpRivals(draft, ids, terms)
+  lookUpLines(draft, ids)
 }
 
 /** As many of the first jobs as are in memory at once; their texts are loaded together. */
@@ -54,7 +67,7 @@ export function advance(
   const before = find(draft, id)
   if (before === null) return null
   const some = fitting(draft, schema, idsOf(page))
-  if (before.steering.action === 'retry') lookUpRivals(draft, some, terms)
+  lookUp(draft, some, before.steering, terms)
   const found = page.found.slice(0, some.length)
   const isCut = found.length < page.found.length
   const place = isCut ? { ...page, found, next: found.at(-1)?.place ?? null } : page

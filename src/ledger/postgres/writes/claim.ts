@@ -2,13 +2,14 @@
 import { invalidField, type OjsError } from '../../../errors.ts'
 import { type Arrival, decideArrival, isClaimable, isFromElsewhere } from '../../../job/arrival.ts'
 import { historyLine } from '../../../job/history/changes.ts'
-import { isTerminal } from '../../../job/job.ts'
+import { isTerminal, type JobRow } from '../../../job/job.ts'
 import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'
 import { retryPolicyOf } from '../../../job/retry/retry-policy.ts'
 import { isNextAttempt, leased } from '../../../job/transitions/lease.ts'
 import { type KeptRow, recorded } from '../../../job/transitions/row.ts'
 import type { ClaimedMessage, ClaimResult, ClaimTerms } from '../../leases.ts'
 import type { Draft } from '../group/draft.ts'
+import { holdArrived, mayStart } from '../keyed/lines.ts'
 import { isPaused } from '../queues/pauses.ts'
 import { adoptJob } from './adopt.ts'
 import { discardJob, expireJob } from './end.ts'
@@ -39,7 +40,8 @@ function claimNext(
   terms: ClaimTerms,
   row: KeptRow,
 ): ClaimResult {
-  if (!isNextAttempt(row, message, terms.wall)) return applyArrival(draft, message, terms, row)
+  const isUsual = row.concurrencyKey === null && isNextAttempt(row, message, terms.wall)
+  if (!isUsual) return applyArrival(draft, message, terms, row)
   const { attempt } = message
   const line = historyLine(terms.now, 'active', attempt, terms.workerId, terms.cause)
   const start = { ...leased(row, 'gateway', terms), attempt, history: recorded(row, line) }
@@ -59,6 +61,8 @@ function applyArrival(
   const arrival = decideArrival(message, row, { now, wall, isHeldDelivery })
   switch (arrival.do) {
     case 'claim': {
+      if (row.state !== 'active' && !mayStart(draft, row))
+        return { verdict: 'held', job: hold(draft, message, row, arrival, now) }
       const reported = reportedBy(message)
       const job = draft.job(startAttempt(draft, row, arrival, 'gateway', terms, reported))
       const resuming = resumed(draft, job)
@@ -82,6 +86,18 @@ function applyArrival(
     case 'dead-letter':
       return { verdict: arrival.do, job: draft.job(row) }
   }
+}
+
+/** The attempts before the one that the message would cause are over, as they are when it is claimed. */
+function hold(
+  draft: Draft,
+  message: ClaimedMessage,
+  row: KeptRow,
+  { attempt, skipped }: Extract<Arrival, { do: 'claim' }>,
+  now: number,
+): JobRow {
+  const { error, errors } = recordSkipped(draft.job(row), skipped, reportedBy(message), now)
+  return holdArrived(draft, row, { attempt: attempt - 1, error, errors }, now)
 }
 
 /** Stores a job that the ledger does not know, and then decides its job message like any other. */

@@ -9,6 +9,7 @@ import type { DueTerms } from '../../ledger.ts'
 import { type Draft, Missing } from '../group/draft.ts'
 import type { MovedDebt } from '../group/memory.ts'
 import { firstPage, SIZE } from '../group/sizes.ts'
+import { lookUpLines } from '../keyed/lines.ts'
 import { expireJob, isMessageOwed } from './end.ts'
 import { failRow } from './leases.ts'
 
@@ -35,7 +36,19 @@ export function promoteDue(draft: Draft, schema: string, times: Times, limit: nu
   const ids = firstPage(found)
   const rows = draft.rows(ids).filter((row) => isDue(row, times))
   draft.jobs(rows)
-  return rows.map((row) => promoteOne(draft, row, times.now))
+  lookUpLines(draft, ids)
+  return eachStill(draft, rows, (row) => promoteOne(draft, row, times.now))
+}
+
+/**
+ * Changes each of the rows as it is when its turn comes: the change before it may have changed it too, because the
+ * end of a job lets others of its concurrency key go.
+ */
+function eachStill<T>(draft: Draft, rows: readonly KeptRow[], change: (row: KeptRow) => T): T[] {
+  return rows.flatMap(({ id, state }) => {
+    const row = draft.row(id)
+    return row?.state === state ? [change(row)] : []
+  })
 }
 
 function isDue({ state, dueAt }: KeptRow, { now, wall }: Times): boolean {
@@ -85,14 +98,11 @@ export function expireDue(draft: Draft, schema: string, terms: DueTerms): Expire
         AND j.state <> 'active' ORDER BY j.expires_at LIMIT $2) e
     JOIN ${schema}.job_bodies b USING (id) ORDER BY e.expires_at`
   const found = draft.ask({ text, values: [terms.wall, terms.limit] })
-  const rows = draft
-    .rows(firstPage(found))
-    .filter(({ state }) => state !== 'active' && !isTerminal(state))
+  const ids = firstPage(found)
+  const rows = draft.rows(ids).filter(({ state }) => state !== 'active' && !isTerminal(state))
   draft.jobs(rows)
-  return rows.flatMap(({ id }) => {
-    // The end of one before it, a step, may have had this one replaced.
-    const row = draft.row(id)
-    if (row === null || isTerminal(row.state)) return []
+  lookUpLines(draft, ids)
+  return eachStill(draft, rows, (row) => {
     // A job that the ledger held until its time has no job message out.
     const isHeld = row.state !== 'available' && row.retryQueueMs === null && row.outbox === null
     const ended = expireJob(draft, row, terms.now, row.messageOut && !isHeld)
@@ -109,14 +119,16 @@ export function endOverdue(
 ): (FailedLease | Undecided)[] {
   const end = 'least(j.lease_expires_at, j.timeout_at)'
   const native = which === 'all' ? 'OR j.lease_expires_at <= $1' : ''
-  const text = `SELECT e.id, ${SIZE} AS bytes FROM (SELECT j.id, ${end} AS ends FROM ${schema}.jobs j
+  const text = `SELECT e.id, ${SIZE} AS bytes FROM (SELECT j.id, j.seq, ${end} AS ends FROM ${schema}.jobs j
       WHERE j.lease_expires_at IS NOT NULL AND ${end} <= $1 AND j.state = 'active'
         AND (j.holder IS DISTINCT FROM 'native' ${native}) ORDER BY ${end} LIMIT $2) e
-    JOIN ${schema}.job_bodies b USING (id) ORDER BY e.ends`
+    JOIN ${schema}.job_bodies b USING (id) ORDER BY e.ends, e.seq`
   const found = draft.ask({ text, values: [now, limit] })
-  const rows = draft.rows(firstPage(found))
+  const ids = firstPage(found)
+  const rows = draft.rows(ids)
   const over = rows.filter((row) => row.state === 'active' && isOver(row, now))
   draft.jobs(over)
+  lookUpLines(draft, ids)
   const ended: (FailedLease | Undecided)[] = []
   const failures: unknown[] = []
   for (const { id } of over) {

@@ -1,4 +1,5 @@
 /** Stores, withdraws and activates jobs. */
+import { isHeldByKey } from '../../../job/concurrency.ts'
 import { type Cause, historyLine } from '../../../job/history/changes.ts'
 import { freshRow, isErased, isTerminal, type JobRow, type NewJob } from '../../../job/job.ts'
 import type { Stale } from '../../../job/stale.ts'
@@ -8,7 +9,6 @@ import type { KeptRow, Texts } from '../../../job/transitions/row.ts'
 import type { Enqueued } from '../../enqueued.ts'
 import type { WithdrawFence } from '../../ledger.ts'
 import type { Draft } from '../group/draft.ts'
-import { notYet } from '../not-yet.ts'
 import { IDEMPOTENCY_KEYS } from '../records/idempotency.ts'
 
 interface FirstLife {
@@ -24,7 +24,6 @@ interface FirstLife {
 
 /** Stores a job in its start state, and records its queue. Returns the row, or null when the id is taken. */
 export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow | null {
-  if (job.carry?.concurrency !== undefined) throw notYet('concurrency keys')
   const { step = null } = life
   const before = step === null ? draft.row(job.id) : null
   if (before !== null && !isErased(before.state)) return null
@@ -39,14 +38,14 @@ export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow |
     enqueuedAt,
   })
   const history = historyLine(life.now, job.start.state, attempt, null, life.cause)
-  const keys = { uniqueKey: job.unique?.key ?? null, cronEntry: null, step }
-  const kept = { endedAt: null, extendedMs: null, history }
+  const concurrencyKey = carry?.concurrency?.key ?? null
+  const keys = { uniqueKey: job.unique?.key ?? null, cronEntry: null, step, concurrencyKey }
+  const kept = { endedAt: null, extendedMs: null, history, seq: before?.seq ?? null }
   const row: KeptRow = { ...standing, attempt, ...kept, ...keys }
   const texts: Texts = { carry, error, errors, result, envelope }
-  draft.insert(row, texts)
   draft.recordQueue(job.queue, life.now)
   draft.traffic.enqueued(job.queue, life.now)
-  return row
+  return draft.insert(row, texts)
 }
 
 /** Stores one job, without regard to a `unique` policy. */
@@ -61,7 +60,9 @@ export function enqueue(
   const life = { now, enqueuedAt: now, generation: 0, attempt: 0, outbox, cause, step }
   const row = insertJob(draft, job, life)
   if (row === null) return { outcome: 'duplicate' }
-  return { outcome: 'inserted', generation: row.generation, outbox, enqueuedAt: now }
+  const stored = { generation: row.generation, outbox: row.outbox, enqueuedAt: now }
+  if (row.concurrencyKey === null) return { outcome: 'inserted', ...stored }
+  return { outcome: 'inserted', ...stored, isHeld: isHeldByKey(row) }
 }
 
 /** Notes on a dead letter as which job it was retried. */

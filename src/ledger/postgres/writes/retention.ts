@@ -7,7 +7,7 @@ import type { Draft } from '../group/draft.ts'
 import { wanted } from '../group/side.ts'
 import { firstPage } from '../group/sizes.ts'
 import { ERRORS, FEEDS, moved, nodeKeys, SOURCES, STEPS, WORKFLOWS } from '../group/workflows.ts'
-import { keepKeys, pruneKeptKeys } from './kept-keys.ts'
+import { keepKeys, pruneKeptKeys } from '../keyed/kept-keys.ts'
 
 interface Kind {
   state: RowState

@@ -21,6 +21,7 @@ import {
 import type { Draft, Wants } from '../group/draft.ts'
 import type { Memory } from '../group/memory.ts'
 import type { HolderQuery } from '../group/unique-keys.ts'
+import { newLines } from '../keyed/lines.ts'
 import { keysOf, keyWanted } from '../records/idempotency.ts'
 import { cancelJob } from './end.ts'
 import { enqueue, linkRetry } from './insert.ts'
@@ -34,13 +35,19 @@ export interface AdmitTerms extends EnqueueTerms {
 }
 
 /** What the insert of these jobs reads. */
-export function wantsOf(jobs: readonly NewJob[], terms: AdmitTerms, memory: Memory): Wants {
+export function wantsOf(
+  jobs: readonly NewJob[],
+  terms: AdmitTerms,
+  { schema, memory }: { schema: string; memory: Memory },
+): Wants {
   const { retryOf, request } = terms
   const ids = [...jobs.map(({ id }) => id), ...(retryOf === undefined ? [] : [retryOf])]
+  const lines = newLines(schema, jobs)
   const holders = conflictsOf(jobs, terms)
   const keptKeys = memory.keptKeys === 0 ? [] : holders.map(({ key }) => key)
   const keyed = holders.length > 0 && { holders, keptKeys }
-  return { ids, ...keyed, ...(request && keyWanted(request)) }
+  const sides = [...(lines?.sides ?? []), ...(request ? keyWanted(request).sides : [])]
+  return { ids, ...keyed, ...(lines && { asked: lines.asked ?? [] }), sides }
 }
 
 function conflictsOf(jobs: readonly NewJob[], { now, wall }: AdmitTerms): HolderQuery[] {

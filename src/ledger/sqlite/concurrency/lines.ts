@@ -1,79 +1,49 @@
-/** Concurrency keys: who is held back, and who is next. Only jobs with a key come here. */
+/** Concurrency keys on SQLite: who is held back, and who is next. Only jobs with a key come here. */
 import { historyLine } from '../../../job/history/changes.ts'
 import type { Carry, JobRow } from '../../../job/job.ts'
-import type { Line } from '../sql/concurrency.ts'
+import * as shared from '../../writes/lines.ts'
+import { type KeyLines, type Line, MAX_LINES } from '../../writes/lines.ts'
 import { changed } from '../sql/rows.ts'
 import { counted } from '../state/state-counter.ts'
 import type { Store } from '../state/store.ts'
-
-/** Queues of one key that a write looks at; `review` sees to the others. */
-const MAX_LINES = 100
-/** Jobs that a write lets go: a line whose first job has a higher limit than those before it may have many. */
-const MAX_RELEASED = 100
-/** Jobs of a line that are on their way at once, however high their limit: each write would count more of them. */
-const MAX_ON_THEIR_WAY = 256
 
 type Keyed = Pick<JobRow, 'queue' | 'carry'>
 
 /** May an attempt of this waiting job begin, by its own limit? */
 export function mayBegin(store: Store, { carry }: Pick<JobRow, 'carry'>): boolean {
   const policy = carry?.concurrency
-  return policy === undefined || activeOf(store, policy.key) < policy.limit
+  return policy === undefined || shared.mayBegin(linesOf(store), policy)
 }
 
 /** An attempt of the job begins; it did not run before. Inside the write that starts it. */
 export function begun(store: Store, { carry, queue }: Keyed): void {
   const policy = carry?.concurrency
-  if (policy === undefined) return
-  store.statements.oneMoreActive.run(policy.key)
-  // Its line may have been waiting for this one to leave the way.
-  if (policy.limit > MAX_ON_THEIR_WAY) freedKey(store, { key: policy.key, queue })
+  if (policy !== undefined) shared.begun(linesOf(store), policy, queue)
 }
 
 /** The job does not run or wait for its turn any more; `wasActive`: it ran. Inside the write that says so. */
 export function freed(store: Store, { carry, queue }: Keyed, wasActive: boolean): void {
   const key = carry?.concurrency?.key
-  if (key === undefined) return
-  if (wasActive) oneLessActive(store, key)
-  for (const job of letGo(store, { key, queue })) store.keyed.released(job)
+  if (key !== undefined) shared.freed(linesOf(store), { key, queue }, wasActive)
 }
 
 /** As `freed`, for a row whose texts are gone. */
 export function freedKey(store: Store, line: Line): void {
-  for (const job of letGo(store, line)) store.keyed.released(job)
+  shared.freed(linesOf(store), line, false)
 }
 
-/**
- * The job was active and is `available` again. If it owes a message, it waits for its turn first. Returns the row as
- * it is then.
- */
+/** The job was active and is `available` again. Returns the row as it is then. */
 export function wentBack(store: Store, job: JobRow): JobRow {
   const key = job.carry?.concurrency?.key
   if (key === undefined) return job
-  if (job.outbox === null) {
-    freed(store, job, true)
-    return job
-  }
-  oneLessActive(store, key)
-  return inTurn(store, job)
+  return shared.wentBack(linesOf(store), { key, queue: job.queue }, job)
 }
 
-/**
- * The job has become `available`, and owes its message (`outbox`): it stands in its line, and all whose turn it is
- * are let go. Returns the row as it is then: it owes its message, or is held back.
- */
+/** The job has become `available`, and owes its message (`outbox`). Returns the row as it is then. */
 export function inTurn(store: Store, job: JobRow): JobRow {
   const key = job.carry?.concurrency?.key
-  if (key === undefined || job.outbox === null) return job
-  const held = changed(store.statements.holdBack.get(job.id))
-  store.counter.moved(job.queue, null, 'held')
-  let own: JobRow | null = null
-  for (const released of letGo(store, { key, queue: job.queue })) {
-    if (released.id === job.id) own = released
-    else store.keyed.released(released)
-  }
-  if (own === null) store.keyed.held(job.queue)
-  return own ?? held
+  if (key === undefined) return job
+  return shared.inTurn(linesOf(store), { key, queue: job.queue }, job)
 }
 
 /** Notes the key of a job that was just stored. */
@@ -103,38 +73,44 @@ export function holdArrived(store: Store, row: JobRow, before: Before, now: numb
   return held
 }
 
-/** Lets go whose turn it is, in every queue of the key, this one first. */
-function letGo(store: Store, { key, queue }: Line): JobRow[] {
-  const active = activeOf(store, key)
-  const released: JobRow[] = []
-  for (const line of linesOf(store, { key, queue })) {
-    while (released.length < MAX_RELEASED) {
-      const next = nextOf(store, line, active)
-      if (next === null) break
-      released.push(next)
-    }
+function linesOf(store: Store): KeyLines {
+  const { statements, counter, keyed, nonces } = store
+  return {
+    active: (key) => activeOf(store, key),
+    countActive(key, change) {
+      if (change === 1) statements.oneMoreActive.run(key)
+      else {
+        statements.oneLessActive.run(key)
+        statements.forgetIdleKey.run(key)
+      }
+    },
+    first({ key, queue }) {
+      const first = statements.firstInLine.get(key, queue)
+      return first === undefined ? null : { id: first.id, limit: limitOf(first.carry) }
+    },
+    isOnItsWay: ({ key, queue }, skipped) =>
+      statements.isOnItsWay.get(key, queue, skipped) !== undefined,
+    queues: (line) => queuesOf(store, line),
+    holdBack(id) {
+      const held = changed(statements.holdBack.get(id))
+      counter.moved(held.queue, null, 'held')
+      return held
+    },
+    letGo({ queue }, id) {
+      counter.moved(queue, 'held', null)
+      return changed(statements.letGo.get(id, nonces.next()))
+    },
+    released: (job) => keyed.released(job),
+    held: (queue) => keyed.held(queue),
   }
-  return released
-}
-
-/** Lets the first of a line go, unless enough of them are on their way already for the room that is left. */
-function nextOf(store: Store, { key, queue }: Line, active: number): JobRow | null {
-  const { firstInLine, isOnItsWay, letGo: release } = store.statements
-  const first = firstInLine.get(key, queue)
-  if (first === undefined) return null
-  const room = limitOf(first.carry) - active
-  const most = Math.min(room, MAX_ON_THEIR_WAY)
-  if (most <= 0 || isOnItsWay.get(key, queue, most - 1) !== undefined) return null
-  store.counter.moved(queue, 'held', null)
-  return changed(release.get(first.id, store.nonces.next()))
 }
 
 function limitOf(carry: string): number {
   return (JSON.parse(carry) as Carry).concurrency?.limit ?? 1
 }
 
-function* linesOf({ statements }: Store, { key, queue }: Line): Generator<Line> {
-  yield { key, queue }
+function* queuesOf({ statements }: Store, { key, queue }: Line): Generator<string> {
+  yield queue
   let after = queue
   let isBehind = true
   for (let looked = 0; looked < MAX_LINES; looked++) {
@@ -145,16 +121,11 @@ function* linesOf({ statements }: Store, { key, queue }: Line): Generator<Line> 
       after = ''
       continue
     }
-    yield { key, queue: next }
+    yield next
     after = next
   }
 }
 
 export function activeOf({ statements }: Store, key: string): number {
   return statements.activeOfKey.get(key)?.active ?? 0
-}
-
-function oneLessActive({ statements }: Store, key: string): void {
-  statements.oneLessActive.run(key)
-  statements.forgetIdleKey.run(key)
 }

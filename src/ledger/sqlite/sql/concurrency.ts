@@ -3,12 +3,6 @@ import type { Database } from './driver.ts'
 import { recorded } from './history.ts'
 import { JOB_COLUMNS, type RawRow } from './rows.ts'
 
-/** A waiting line: the jobs of one key that are held back in one queue. */
-export interface Line {
-  key: string
-  queue: string
-}
-
 /** The condition of the index, word for word. */
 const WAITING = "concurrency_key IS NOT NULL AND state = 'available'"
 const HELD = `FROM jobs INDEXED BY jobs_keyed WHERE ${WAITING} AND holder = 'ledger'`
