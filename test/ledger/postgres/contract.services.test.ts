@@ -42,6 +42,7 @@ const KEPT = [
   'cronContract',
   'workflowContract',
   'workflowPropertyContract',
+  'searchContract',
 ]
 
 const all = [...RULES, ...PROPERTIES]
