@@ -22,7 +22,6 @@ import type { Ledger } from './ledger/ledger.ts'
 import type { PostgresAddress } from './ledger/postgres/address.ts'
 import { LedgerClock } from './ledger/postgres/clock.ts'
 import type { Leadership } from './ledger/postgres/leadership.ts'
-import { refuseIncomplete } from './ledger/postgres/not-yet.ts'
 import { openPostgresLedger } from './ledger/postgres/open.ts'
 import { standBy } from './ledger/postgres/stand-by.ts'
 import { openSqliteLedger } from './ledger/sqlite/open.ts'
@@ -120,7 +119,6 @@ async function startOnPostgres(
   logger: Logger,
   { address, tls, overrides: { clock: given, ...tuning } }: OnPostgres,
 ): Promise<Gateway> {
-  refuseIncomplete()
   const clock = new LedgerClock()
   const url = () => config.advertisedUrl ?? reachableUrl(failover.url)
   const place = { address, prefix: config.prefix }

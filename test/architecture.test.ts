@@ -291,7 +291,7 @@ const FLOORS: Readonly<Record<string, { order: readonly string[]; shared: RegExp
   },
   'ledger/postgres/': {
     order: ['group', 'search', 'records', 'queues', 'keyed', 'writes', 'parts'],
-    shared: /^ledger\/postgres\/(connection|slot|part|reader|not-yet)\.ts$/,
+    shared: /^ledger\/postgres\/(connection|slot|part|reader)\.ts$/,
   },
   'ledger/sqlite/': {
     order: ['sql', 'commit', 'state', 'search', 'concurrency', 'writes', 'keyed', 'bulk'],

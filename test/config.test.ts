@@ -54,9 +54,13 @@ describe('configuration', () => {
 
   it('pins the minor version of RabbitMQ in docker-compose.yml, and limits the size of logs there', () => {
     const file = readFileSync(new URL('../docker-compose.yml', import.meta.url), 'utf8')
-    expect(file.match(/image: \S+/g)).toEqual([expect.stringMatching(/:\d+\.\d+-management$/)])
+    // Minor versions of PostgreSQL read each other's data.
+    expect(file.match(/image: \S+/g)).toEqual([
+      expect.stringMatching(/rabbitmq:\d+\.\d+-management$/),
+      expect.stringMatching(/postgres:\d+$/),
+    ])
     expect(file).toContain('max-size')
-    expect(file.match(/^ {4}logging: \*logging$/gm)).toHaveLength(2)
+    expect(file.match(/^ {4}logging: \*logging$/gm)).toHaveLength(3)
   })
 
   it('builds the image without install scripts, and runs it with a read-only file system', () => {
@@ -66,7 +70,7 @@ describe('configuration', () => {
     for (const command of commands ?? []) {
       if (!command.startsWith('npm ci`')) expect(command).toContain('--ignore-scripts')
     }
-    const gateway = read('docker-compose.yml').split(/^ {2}gateway:$/m)[1]
+    const gateway = read('docker-compose.yml').split(/^ {2}gateway: /m)[1]
     expect(gateway).toMatch(/^ {4}read_only: true$/m)
     expect(gateway).toMatch(/^ {6}- gateway-data:\/app\/data$/m)
   })

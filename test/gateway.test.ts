@@ -112,9 +112,9 @@ describe('the hooks through which the broker reads the ledger', () => {
   })
 })
 
-it('a gateway refuses a ledger on PostgreSQL that does not keep the whole contract yet', async () => {
+it('a gateway whose PostgreSQL cannot be reached says where, and nothing of the password', async () => {
   const env = { OJS_LEDGER: 'postgres://user:hunter2@127.0.0.1:1/jobs', OJS_PORT: '0' }
   const started = startGateway(readConfig(env).config, logger)
-  await expect(started).rejects.toThrow('cannot be used yet; it lacks')
+  await expect(started).rejects.toThrow('no writable PostgreSQL: 127.0.0.1:1')
   await expect(started).rejects.not.toThrow('hunter2')
 })

@@ -144,3 +144,23 @@ test('npm start sets the policy for long queues at the first start of its own no
   onTestFinished(second.stop)
   expect(await ctl('list_policies')).not.toContain('ojs-lazy')
 })
+
+test('npm start with OJS_LEDGER=postgres: runs a PostgreSQL of its own, which has the jobs at the next start', async () => {
+  const first = start({ OJS_LEDGER: 'postgres:' })
+  const url = await ready(first)
+  expect(first.said).toContain('PostgreSQL: a private server on 127.0.0.1:')
+  const password = readFileSync(join(root, 'data', 'postgres', 'password'), 'utf8')
+  expect(first.said).not.toContain(password)
+  const headers = { 'Content-Type': 'application/json' }
+  const body = '{"id":"019539a4-b68c-7def-8000-1a2b3c4d5e6f","type":"a","args":[]}'
+  const pushed = await fetch(`${url}/ojs/v1/jobs`, { method: 'POST', headers, body })
+  expect(pushed.status).toBe(201)
+  const job = JSON.parse(body) as { id: string }
+  first.child.kill('SIGTERM')
+  expect(await first.exited).toBe(0)
+  const second = start({ OJS_LEDGER: 'postgres:' })
+  const again = await ready(second)
+  expect((await fetch(`${again}/ojs/v1/jobs/${job.id}`)).status).toBe(200)
+  second.child.kill('SIGTERM')
+  expect(await second.exited).toBe(0)
+})

@@ -10,7 +10,6 @@ import {
 } from '../postgres/connection.ts'
 import { errorKeyOf } from '../postgres/group/error-codes.ts'
 import type { Leadership } from '../postgres/leadership.ts'
-import { refuseIncomplete } from '../postgres/not-yet.ts'
 import { schemaOf } from '../postgres/schema.ts'
 import { type PostgresPlace, standBy } from '../postgres/stand-by.ts'
 import type { Store, Value, Values } from './store.ts'
@@ -25,7 +24,6 @@ export async function postgresStore(
   logger: Logger,
   isAlone: boolean,
 ): Promise<Store> {
-  refuseIncomplete()
   const clock = new LedgerClock()
   const given = { url: () => 'ojs-rabbitmq ledger', clock, logger }
   const { leadership } = await standBy(place, given)

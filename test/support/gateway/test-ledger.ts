@@ -44,7 +44,7 @@ function ownFile(path: string): TestLedger {
 }
 
 /** A database of its own on this server: the prefix, which names the schema, is also that of the queues. */
-async function databaseOn(server: string): Promise<TestLedger> {
+export async function databaseOn(server: string): Promise<TestLedger> {
   const name = `ojs_${randomUUID().replaceAll('-', '')}`
   const own = new URL(server)
   own.pathname = `/${name}`
