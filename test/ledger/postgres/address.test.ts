@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import { readConfig } from '../../../src/config.ts'
 import { readAddress, shownAddress } from '../../../src/ledger/postgres/address.ts'
 
 function read(url: string) {
