@@ -9,6 +9,7 @@ import type {
 } from '../broker/broker.ts'
 import { notFound, unavailable } from '../errors.ts'
 import type { Deps } from './deps.ts'
+import { MAX_COUNTED } from './drift.ts'
 import { visibleJob } from './info.ts'
 
 export type { OutgoingView, QueueView }
@@ -22,7 +23,7 @@ export interface ServerReport extends ServerView {
 export interface Messages extends Depth {
   /** Available jobs that their concurrency keys hold back: they have no message. */
   heldBack: number
-  /** Available jobs that have lost their messages, as far as is known (`Broker.silentlyAcknowledged`). */
+  /** Available jobs that have lost their messages, as far as is known. */
   missing: number
 }
 
@@ -44,13 +45,22 @@ export async function messagesOf(
   queues: readonly string[],
 ): Promise<ReadonlyMap<string, Messages>> {
   const depths = await broker.inspection.depths(queues)
-  return new Map(
-    [...depths].map(([queue, depth]) => {
-      const { available } = ledger.known.counts(queue)
-      const missing = broker.silentlyAcknowledged(queue, available)
-      return [queue, { ...depth, heldBack: ledger.known.held(queue), missing }]
-    }),
-  )
+  const all = [...depths].map(async ([queue, depth]) => {
+    const missing = await missingIn({ broker, ledger }, queue)
+    return [queue, { ...depth, heldBack: ledger.known.held(queue), missing }] as const
+  })
+  return new Map(await Promise.all(all))
+}
+
+/** Many are seen at once, by their number; a few only when the queue has stood empty for a minute. */
+async function missingIn(
+  { broker, ledger }: Pick<Deps, 'broker' | 'ledger'>,
+  queue: string,
+): Promise<number> {
+  const many = broker.silentlyAcknowledged(queue, ledger.known.counts(queue).available)
+  const before = broker.driftedBefore(queue)
+  if (many > 0 || before === null) return many
+  return (await ledger.read.lostMessages.list(queue, { after: null, before }, MAX_COUNTED)).length
 }
 
 /** The message of a job's next attempt, or its copy as a dead letter. Throws 404. */

@@ -68,7 +68,7 @@ test('a dead letter tells why, is retried, and the page shows it at once', async
   await page.getByText('a dead letter').first().waitFor()
   await page.getByRole('button', { name: 'Retry' }).click()
   await page.getByText('The job runs again.').waitFor()
-  await page.getByText('It waits for a worker').waitFor()
+  await page.getByText('It has not begun.').waitFor()
   expect(await stateOf(scene.failed)).toBe('available')
   await page.getByRole('button', { name: 'Cancel' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()

@@ -113,7 +113,7 @@ test.each<[Role, sees: string[], not: string[]]>([
   }
   if (role === 'producer') return
   await go(`/jobs/${id}`)
-  await page.getByText('It waits for a worker').waitFor()
+  await page.getByText('It has not begun.').waitFor()
   const mayAct = role !== 'reader'
   expect(await page.getByRole('button', CANCEL).count()).toBe(mayAct ? 1 : 0)
   if (!mayAct) await page.getByText('Your role may not read arguments').waitFor()

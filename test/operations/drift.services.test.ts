@@ -84,6 +84,8 @@ describe('jobs whose messages are gone', () => {
     await new Promise((resolve) => setTimeout(resolve, 1_500))
     expect(await gateway.fetch([queue])).toEqual([])
     expect(await countOf(queue)).toBe(2)
+    const path = `/ojs/v1/admin/queues/${queue}?include=rabbitmq`
+    expect((await gateway.request('GET', path)).body.rabbitmq).toMatchObject({ missing: 2 })
     const listed = { queue, dry_run: true, jobs_without_message: 2, job_ids: ids }
     expect((await recover(queue, { dry_run: true })).body).toEqual(listed)
     expect(await recover(queue, { dry_run: 'yes' })).toMatchObject({

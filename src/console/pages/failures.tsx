@@ -137,7 +137,7 @@ function GroupDialog({ group: shown, onClose }: GroupDialogProps): ReactNode {
   return (
     <Dialog title={nameOf(shown)} onClose={onClose}>
       <div className="dialog-body">
-        <BulkActions selected={NONE} filters={shown.filter} onDone={() => undefined} />
+        <BulkActions selected={NONE} filters={shown.filter} onDone={onClose} />
         <p className="faint">{t.failures.example}</p>
         <p className="message">
           <Raw text={shown.message || t.failures.noMessage} />

@@ -531,11 +531,12 @@ export const DE: typeof EN = {
       lost: (count: string) =>
         `${count} Jobs seiner Queue haben ihre Nachricht in RabbitMQ verloren, vielleicht auch dieser: Der Überblick sagt, was zu tun ist.`,
       nobody: (queue: string) => `Zur Zeit nimmt kein Worker Jobs von ${queue}.`,
+      next: 'Der nächste Worker, der nach Jobs seiner Queue fragt, nimmt ihn.',
       turn: (count: string) => `${count} weitere Jobs seiner Queue warten auf einen Worker.`,
       toQueue: (queue: string) => `Die Queue ${queue}`,
     },
     why: {
-      available: 'Er wartet auf einen Worker, der Jobs seiner Queue nimmt.',
+      available: 'Er hat noch nicht begonnen.',
       scheduled: 'Er wartet auf seine Zeit.',
       pending: 'Er wartet, bis sein Absender ihn aktiviert.',
       active: (attempts: string, worker: string) => `Versuch ${attempts} läuft bei ${worker}.`,

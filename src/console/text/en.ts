@@ -527,11 +527,12 @@ export const EN = {
       lost: (count: string) =>
         `${count} jobs of its queue have lost their messages in RabbitMQ, perhaps this one too: the overview says what to do.`,
       nobody: (queue: string) => `No worker takes jobs of ${queue} now.`,
+      next: 'The next worker that asks for jobs of its queue takes it.',
       turn: (count: string) => `${count} more jobs of its queue wait for a worker.`,
       toQueue: (queue: string) => `The queue ${queue}`,
     },
     why: {
-      available: 'It waits for a worker that takes jobs of its queue.',
+      available: 'It has not begun.',
       scheduled: 'It waits for its time.',
       pending: 'It waits until its producer activates it.',
       active: (attempts: string, worker: string) => `Attempt ${attempts} runs at ${worker}.`,

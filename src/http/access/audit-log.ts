@@ -5,6 +5,7 @@ import type { AuditRecord } from '../../operations/audit.ts'
 import { LineBudget } from '../../telemetry/line-budget.ts'
 import { READING, type Step } from '../message/middleware.ts'
 import { templateOf } from '../message/observe.ts'
+import { isDryRun } from '../message/respond.ts'
 import type { Access } from './roles.ts'
 
 const FORBIDDEN = 403
@@ -43,6 +44,8 @@ interface AuditOptions {
 /** What is known of a request when it has been answered. */
 interface Answered {
   request: Request
+  /** The request was only to show what another one would do. */
+  isDryRun: boolean
   address: string | undefined
   status: number
 }
@@ -74,14 +77,17 @@ export function auditRequests({ logger, now, routes, keep }: AuditOptions): Step
       logger.debug(fieldsOf(answered), 'request')
     } else {
       logger.info(fieldsOf(answered), 'request')
-      if (audited.has(`${request.method} ${templateOf(request)}`)) keep(recordOf(answered, now()))
+      const isKept = audited.has(`${request.method} ${templateOf(request)}`)
+      if (isKept && !answered.isDryRun) keep(recordOf(answered, now()))
     }
   })
 }
 
 /** Without keys: for the routes that steer something. Everybody may do everything, so nothing is logged. */
 export function keepRecords({ now, keep }: Pick<AuditOptions, 'now' | 'keep'>): Step {
-  return whenAnswered((answered) => keep(recordOf(answered, now())))
+  return whenAnswered((answered) => {
+    if (!answered.isDryRun) keep(recordOf(answered, now()))
+  })
 }
 
 function whenAnswered(tell: (answered: Answered) => void): Step {
@@ -92,7 +98,8 @@ function whenAnswered(tell: (answered: Answered) => void): Step {
     const over = () => {
       response.off('finish', over)
       socket.off('close', over)
-      tell({ request, address, status: response.headersSent ? response.statusCode : UNANSWERED })
+      const status = response.headersSent ? response.statusCode : UNANSWERED
+      tell({ request, address, status, isDryRun: isDryRun(response) })
     }
     response.once('finish', over)
     // When a client hangs up, its request may have been carried out all the same. A response that waits

@@ -14,6 +14,19 @@ export type Answerable = ServerResponse & {
 /** Shared by all listeners of the process, since they share its memory. */
 const UNSENT = new UnsentResponses(partOfHeap(1 / 4, 512 * 1024 * 1024))
 
+const DRY_RUNS = new WeakSet<object>()
+
+/** Answers what a request would have done, and did not: it leaves no audit record. */
+export function answerDryRun(response: Answerable, text: string): void {
+  DRY_RUNS.add(response)
+  answer(response, 200, text)
+}
+
+/** Whether the response has been answered by `answerDryRun`. */
+export function isDryRun(response: object): boolean {
+  return DRY_RUNS.has(response)
+}
+
 /**
  * Writes a whole answer: JSON text with the headers of seed 001 §6.5. One `writeHead` with a flat
  * header list and one `end` make one packet. `extra` adds headers to that list: name, value, name, value.

@@ -12,7 +12,7 @@ import { listWorkers } from '../../operations/workers/workers.ts'
 import { readJson, readOptionalJson } from '../message/body.ts'
 import { adminPageOf, memoryPagination, startOf } from '../message/page.ts'
 import { flag, list, parameter } from '../message/query.ts'
-import { answer } from '../message/respond.ts'
+import { answer, answerDryRun } from '../message/respond.ts'
 import {
   ADMIN_PAUSE,
   ADMIN_RESUME,
@@ -140,7 +140,9 @@ function changeRoutes({ deps }: Pick<Door, 'deps'>): Endpoint[] {
         const given = await readOptionalJson(request, response, deps.settings.maxBodyBytes)
         const body = requireOneMeaning(given, purgeQuery(request))
         const done = await purgeQueue(deps, pathParameter(request, 'name'), body, request.context)
-        answer(response, 200, JSON.stringify(purgeDocument(done)))
+        const document = JSON.stringify(purgeDocument(done))
+        if ('matched' in done) answerDryRun(response, document)
+        else answer(response, 200, document)
       },
     },
   ]

@@ -2,7 +2,7 @@
 import { OjsError } from '../../errors.ts'
 import { recoverable, recoverQueue } from '../../operations/queues/recover.ts'
 import { readOptionalJson } from '../message/body.ts'
-import { answer } from '../message/respond.ts'
+import { answer, answerDryRun } from '../message/respond.ts'
 import { RECOVER } from '../openapi/queues.ts'
 import { type Endpoint, pathParameter } from '../route.ts'
 import type { Door } from './route-deps.ts'
@@ -19,10 +19,11 @@ export function recoverRoutes({ deps }: Door): Endpoint[] {
       async handle(request, response) {
         const body = await readOptionalJson(request, response, deps.settings.maxBodyBytes)
         const queue = pathParameter(request, 'name')
-        const recovered = isDryRun(body)
-          ? await recoverable(deps, queue)
-          : await recoverQueue(deps, queue, request.context)
-        answer(response, 200, JSON.stringify(recovered))
+        if (isDryRun(body)) answerDryRun(response, JSON.stringify(await recoverable(deps, queue)))
+        else {
+          const recovered = await recoverQueue(deps, queue, request.context)
+          answer(response, 200, JSON.stringify(recovered))
+        }
       },
     },
   ]

@@ -360,6 +360,12 @@ describe('the role reader', () => {
     await as(reader, 'DELETE', `/jobs/${id}`)
     await as(operator, 'POST', '/admin/queues/mine/pause')
     await as(operator, 'POST', '/admin/queues/mine/resume')
+    // What only shows what would be done leaves none.
+    const asked = { filter: { state: 'discarded' }, dry_run: true }
+    expect((await as(operator, 'POST', '/admin/jobs/bulk/retry', asked)).status).toBe(200)
+    expect((await as(operator, 'POST', '/jobs/bulk/retry', asked)).status).toBe(200)
+    const purge = '/admin/queues/mine/jobs?states=completed&dry_run=true'
+    expect((await as(operator, 'DELETE', purge)).status).toBe(200)
     const { body } = await as(operator, 'GET', '/admin/audit?limit=3')
     const told = body.items.map(({ key, endpoint, status }: Json) => [key, endpoint, status])
     expect(told).toEqual([

@@ -59,19 +59,20 @@ function Waits({ job }: { job: ShownJob }): ReactNode {
   )
 }
 
-/** What is certain first. */
+/** What is certain first. A job that has lost its message needs no worker but an operator. */
 function reasonsFor(job: ShownJob, queue: Queue, workers: Workers | undefined): string[] {
   const { counts, rabbitmq } = queue
+  const missing = rabbitmq?.missing ?? 0
   const reasons = [
     ...(queue.paused ? [pausedSince(queue)] : []),
     ...(job.held_by === undefined ? [] : [heldBy(job, job.held_by.concurrency)]),
     ...limitOf(job),
-    ...((rabbitmq?.missing ?? 0) > 0 ? [t.job.waits.lost(number(rabbitmq?.missing ?? 0))] : []),
-    ...(isTakenBySomebody(queue, workers) ? [] : [t.job.waits.nobody(job.queue)]),
+    ...(missing > 0 ? [t.job.waits.lost(number(missing))] : []),
+    ...(missing > 0 || isTakenBySomebody(queue, workers) ? [] : [t.job.waits.nobody(job.queue)]),
   ]
   if (reasons.length > 0) return reasons
   const others = counts.available - 1
-  return others > 0 ? [t.job.waits.turn(number(others))] : []
+  return [others > 0 ? t.job.waits.turn(number(others)) : t.job.waits.next]
 }
 
 function pausedSince({ name, paused_at: at }: Queue): string {

@@ -23,7 +23,7 @@ import { LIST_LIMITS, valueLimits } from '../../../schemas/json/json-text.ts'
 import type { Access } from '../../access/roles.ts'
 import { readJson, readOptionalJson } from '../../message/body.ts'
 import { adminPageOf, memoryPagination, startOf } from '../../message/page.ts'
-import { answer } from '../../message/respond.ts'
+import { answer, answerDryRun } from '../../message/respond.ts'
 import {
   adminBulkOf,
   dataBulkOf,
@@ -100,7 +100,7 @@ export async function answerAdmin(
     return answer(response, 200, JSON.stringify(adminIdsAnswer(asked, acted)))
   }
   if (asked.isDryRun) {
-    return answer(response, 200, JSON.stringify(await dryRunOf(deps, asked, context)))
+    return answerDryRun(response, JSON.stringify(await dryRunOf(deps, asked, context)))
   }
   if (asked.isAsync) {
     const operation = await beginOperation(deps, asked, context)
@@ -132,7 +132,7 @@ async function answerData(
 ): Promise<void> {
   const { how, isAtomic, isDryRun } = asked
   if (isDryRun) {
-    return answer(response, 200, JSON.stringify(await dryRunOf(deps, asked, context)))
+    return answerDryRun(response, JSON.stringify(await dryRunOf(deps, asked, context)))
   }
   const matching = asked.ids ? null : await matchingIds(deps, asked, MAX_IDS, context)
   if (matching?.isMore && !isAtomic) {
