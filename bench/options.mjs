@@ -12,6 +12,7 @@ const USAGE = `npm run bench -- [options]
                   backlog-classic and the same with quorum
   --quick         2 rounds of 2 seconds, a backlog of 20,000: a check that the rows run
   --patient       wait for a quiet machine before each round, and repeat a disturbed one
+  --ledger URL    with this ledger, for example postgres://…; default: a file of SQLite
   --gateway FILE  measure this build instead of dist/main.js
   --profile DIR   write CPU profiles of the gateway, the workers and the producer there and
                   print their top functions`
@@ -29,6 +30,7 @@ export function readOptions(args) {
       only: { type: 'string', default: '' },
       quick: { type: 'boolean', default: false },
       patient: { type: 'boolean', default: false },
+      ledger: { type: 'string' },
       gateway: { type: 'string' },
       profile: { type: 'string' },
       help: { type: 'boolean', default: false },

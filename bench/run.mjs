@@ -71,7 +71,7 @@ async function measureProfile(profile, rows, plan, measured) {
     plan.profile ? profilerArguments(resolve(plan.profile), name) : []
   try {
     await waitingFor(`RabbitMQ and the gateway, ${profile}`, () =>
-      stage.open({ sbin: plan.sbin, main: plan.main, nodeArgs }),
+      stage.open({ sbin: plan.sbin, main: plan.main, ledger: plan.ledger, nodeArgs }),
     )
     for (const row of rows) {
       const work = row.measure(stage, { ...plan, wanted: '', ...row })

@@ -12,7 +12,8 @@ import { startChild } from './child.mjs'
 import { startGateway } from './gateway.mjs'
 
 /**
- * @typedef {{ sbin: string, main: string, nodeArgs: (name: string) => readonly string[] }} Setup
+ * @typedef {{ sbin: string, main: string, ledger?: string | undefined,
+ *   nodeArgs: (name: string) => readonly string[] }} Setup
  * @typedef {ReturnType<typeof startChild>} Load
  * @typedef {{ module: string, amqp: string, queueType: string }} Native of the build that is measured
  */
@@ -85,7 +86,8 @@ export class Stage {
     this.native = { module, amqp: broker.url(), queueType: this.#profile }
     this.watch = { broker: broker.pid }
     mkdirSync(join(this.#dir, 'gateway'))
-    this.#env = { OJS_AMQP_URL: broker.url(), OJS_QUEUE_TYPE: this.#profile }
+    const ledger = setup.ledger === undefined ? {} : { OJS_LEDGER: setup.ledger }
+    this.#env = { OJS_AMQP_URL: broker.url(), OJS_QUEUE_TYPE: this.#profile, ...ledger }
     this.#opened.push(() => this.stopGateway())
     await this.startGateway()
     this.raw = this.#child('raw-amqp')
