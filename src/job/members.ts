@@ -70,10 +70,13 @@ const IN_OPTIONS: Places = new Map([
   ...belong("beside 'options'", ['specversion', 'id', 'type', 'args', 'schema']),
 ])
 
-/** Other names of a cron entry's own members. Only there: in a job they may be data of the producer's. */
+/** Other names and spellings of a cron entry's own members. Only there: in a job they may be data of the producer's. */
 const IN_CRON: Places = new Map([
   ['tz', "its name is 'timezone'"],
+  ['time_zone', "its name is 'timezone'"],
   ['overlap', "its name is 'overlap_policy'"],
+  ['paused', "write 'enabled: false' for an entry that makes no jobs"],
+  ['disabled', "write 'enabled: false' for an entry that makes no jobs"],
 ])
 
 const CALLBACKS: Places = new Map(

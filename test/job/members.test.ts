@@ -148,6 +148,11 @@ describe('a setting of a job that would have no effect is refused', () => {
     ['tz', { job_template: JOB, tz: 'Europe/Berlin' }],
     ['overlap', { ...JOB, overlap: 'skip' }],
     ['overlap', { job_template: JOB, overlap: 'skip' }],
+    ['paused', { ...JOB, paused: true }],
+    ['paused', { job_template: JOB, paused: true }],
+    ['disabled', { ...JOB, disabled: true }],
+    ['time_zone', { ...JOB, time_zone: 'Europe/Berlin' }],
+    ['timeZone', { ...JOB, timeZone: 'Europe/Berlin' }],
   ])('beside the schedule of a cron entry: %s', (field, members) => {
     const body = {
       name: 'n',

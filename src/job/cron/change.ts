@@ -1,6 +1,7 @@
 /** PATCH of a cron entry: the registration that the entry would have, had it been made so. */
 import { invalidField, OjsError } from '../../errors.ts'
-import { isOptionMember } from '../members.ts'
+import { isKnownMember, isOptionMember } from '../members.ts'
+import type { PushRequest } from '../request.ts'
 import { isJsonObject } from '../values/json-value.ts'
 import type { CronEntry } from './entry.ts'
 
@@ -26,7 +27,8 @@ export interface CronChange {
 
 /**
  * Reads the body of a PATCH: members at the top, in `options` or in `job_template`, as in a registration.
- * Throws 400 for a member that means nothing here, and if there is nothing to change.
+ * A member that is null counts as absent, as everywhere: it stays as it is. Throws 400 for a member that means
+ * nothing here, and if there is nothing to change.
  */
 export function readChange(body: Members): CronChange {
   const change: CronChange = { own: {}, template: {}, options: {} }
@@ -44,16 +46,27 @@ export function readChange(body: Members): CronChange {
 
 function readMembers(change: CronChange, members: Members, path: string): void {
   for (const [name, value] of Object.entries(members)) {
-    if (name === 'options') Object.assign(change.options, objectOf(value, `${path}options`))
-    else if (isOptionMember(name)) change.options[name] = value
-    else if (OF_TEMPLATE.has(name)) change.template[name] = value
-    else if (path === '' && OWN.has(name)) change.own[name] = value
-    else if (path !== '' || !OF_SERVER.has(name)) {
+    const part = partOf(change, name, path)
+    if (name === 'options' && value != null) {
+      Object.assign(change.options, withoutNull(objectOf(value, `${path}options`)))
+    } else if (part !== undefined && value !== null) part[name] = value
+    else if (part === undefined && name !== 'options' && (path !== '' || !OF_SERVER.has(name))) {
       throw invalidField(`${path}${name}`, `The '${path}${name}' field is not known.`, {
         validation: 'unknown',
       })
     }
   }
+}
+
+/** Undefined: the member is none of a change. */
+function partOf(change: CronChange, name: string, path: string): Members | undefined {
+  if (isOptionMember(name)) return change.options
+  if (OF_TEMPLATE.has(name)) return change.template
+  return path === '' && OWN.has(name) ? change.own : undefined
+}
+
+function withoutNull(members: Members): Members {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null))
 }
 
 function objectOf(value: unknown, field: string): Members {
@@ -78,26 +91,34 @@ const SAME = [
 
 /** The body of a registration of the entry after the change. */
 export function changedRegistration(entry: CronEntry, change: CronChange): Members {
-  const { expression, timezone, overlap, isEnabled, description, template, name } = entry
+  const { expression, timezone, overlap, isEnabled, description, name } = entry
   const { expression: spelled, ...own } = change.own
   const kept = {
     ...{ cron: expression, timezone, overlap_policy: overlap },
     ...{ enabled: isEnabled, description },
   }
+  const template = changedTemplate(entry.template, change)
+  // Beside the schedule, members that only a worker knows would be lost.
+  const isPlain = Object.keys(template).every((member) => isKnownMember(member))
+  return {
+    ...(isPlain ? template : { job_template: template }),
+    ...kept,
+    ...(spelled != null && { cron: spelled }),
+    ...own,
+    name,
+  }
+}
+
+function changedTemplate({ options, ...others }: PushRequest, change: CronChange): Members {
   const given = Object.keys(change.options)
   const gone = new Set([
     ...given,
     ...SAME.filter((names) => names.some((one) => given.includes(one))).flat(),
   ])
-  const { options, ...others } = template
   return {
     ...without(others, gone),
     ...change.template,
     options: { ...without(options ?? {}, gone), ...change.options },
-    ...kept,
-    ...(spelled != null && { cron: spelled }),
-    ...own,
-    name,
   }
 }
 
