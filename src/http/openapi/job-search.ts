@@ -51,7 +51,9 @@ export const FILTERS = {
   enqueued_until: told(`Put into its queue before. ${AGO}`),
   ended_since: told(`Ended from then on. ${AGO}`),
   ended_until: told(`Ended before. ${AGO}`),
-  tag: told('One, or several with commas: it has all of them.'),
+  tag: told(
+    'One, or several with commas: it has all of them. In a body an element of an array is one.',
+  ),
   args: told('JSON that its `args` contain.'),
 }
 

@@ -3,7 +3,7 @@ import type { Request } from 'express'
 import { echoed, invalidField, notFound, OjsError } from '../../errors.ts'
 import { jobDocument, withheldDocument } from '../../job/document.ts'
 import { ANY_JOB, type JobFilter } from '../../job/search/filter.ts'
-import { parseJobFilter } from '../../operations/search/parse-filter.ts'
+import { parseJobFilter, separated } from '../../operations/search/parse-filter.ts'
 import {
   type JobOrder,
   type SearchPage,
@@ -127,12 +127,12 @@ function paginationOf(request: Request, page: Page, found: SearchResult): object
     : { ...told, search_is_partial: true, searched: found.searched }
 }
 
-/** The parameters that are filters. */
+/** The parameters that are filters. In a query commas separate values of a repeated parameter, too. */
 export function filterMembers({ query }: Request): Record<string, unknown> {
   const members: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(query)) {
     if (OTHERS.has(name) || value === '') continue
-    members[name] = Array.isArray(value) ? value.map(clean) : clean(value)
+    members[name] = Array.isArray(value) ? value.map(clean).flatMap(separated) : clean(value)
   }
   return members
 }

@@ -52,8 +52,8 @@ const READERS: Record<string, (given: Given, filter: JobFilter) => Part> = {
 const MEMBERS: readonly string[] = [...Object.keys(READERS), 'meta.KEY']
 
 /**
- * Reads a filter from the members of a query or of a JSON object. A list may be an array, or one text with
- * commas. `wall`: now, for times such as `24h`, which mean so long ago. `path`: precedes names in errors.
+ * Reads a filter from the members of a query or of a JSON object. A list may be an array, each element
+ * as it is, or one text with commas. `wall`: now, for times such as `24h`, which mean so long ago. `path`: precedes names in errors.
  * `renamed`: what some names mean here. Throws 400 for an unknown member, an unknown state, a wrong type and
  * an empty value.
  */
@@ -168,12 +168,17 @@ function textOf({ value, field }: Given): string {
 
 function listOf({ value, field }: Given): string[] {
   const given: unknown[] = Array.isArray(value) ? value : [value]
-  const texts = given.flatMap((item) =>
-    typeof item === 'string' ? item.split(',').map((text) => text.trim()) : [''],
-  )
+  const items = Array.isArray(value) ? given : given.flatMap(separated)
+  const texts = items.map((item) => (typeof item === 'string' ? item : ''))
   if (texts.length > MAX_VALUES) throw wrong(field, `must have at most ${MAX_VALUES} values`)
   if (texts.length > 0 && !texts.includes('')) return texts
   throw wrong(field, 'must be texts that are not empty')
+}
+
+/** The values of one text. Without a comma it is one value, with the spaces that a tag may have at its ends. */
+export function separated(value: unknown): unknown[] {
+  if (typeof value !== 'string' || !value.includes(',')) return [value]
+  return value.split(',').map((text) => text.trim())
 }
 
 function wrong(field: string, what: string): OjsError {

@@ -57,19 +57,28 @@ export function wireFilter(filter: JobFilter): Record<string, unknown> {
   return wire
 }
 
-/** The same as parameters of a query. */
+/** The same as parameters of a query. Throws `TypeError` for values that a query cannot tell apart. */
 export function filterParameters(filter: JobFilter): Record<string, string> {
   const { meta = {}, args, ...others } = wireFilter(filter)
-  const parameters = Object.entries(others).map(([name, value]) => [name, String(value)])
+  const parameters = Object.entries(others).map(([name, value]) => [name, parameterOf(name, value)])
   const ofMeta = Object.entries(meta as object).map(([key, value]) => [`meta.${key}`, `${value}`])
   const ofArgs = args === undefined ? [] : [['args', JSON.stringify(args)]]
   return Object.fromEntries([...parameters, ...ofMeta, ...ofArgs])
 }
 
+/** In a query commas separate the values, and spaces beside them are none of theirs. */
+function parameterOf(name: string, value: unknown): string {
+  if (!Array.isArray(value)) return String(value)
+  const texts = value.map(String)
+  const isClear = texts.every((text) => !text.includes(',') && text === text.trim())
+  if (isClear) return texts.join(',')
+  throw new TypeError(`The filter '${name}' has a value with a comma or outer spaces.`)
+}
+
 function wireValue(name: string, value: unknown): unknown {
   if (value instanceof Date) return value.toISOString()
-  // One text with commas means the same in a query and in a body. Of nothing there is no job, and no filter.
-  if (!Array.isArray(value) || name === 'args') return value
-  if (value.length === 0) throw new TypeError(`The filter '${name}' is an empty list.`)
-  return value.join(',')
+  // Of nothing there is no job, and no filter.
+  if (Array.isArray(value) && name !== 'args' && value.length === 0)
+    throw new TypeError(`The filter '${name}' is an empty list.`)
+  return value
 }
