@@ -59,6 +59,11 @@ function shownEnvelope(envelope: string): string {
   return rest === head ? envelope.slice(0, -1) : envelope.slice(0, head) + envelope.slice(rest, -1)
 }
 
+/** The job as its producer wrote it, as JSON text: without the times that only the AMQP body shows. */
+export function ownEnvelope(envelope: string): string {
+  return `${shownEnvelope(envelope)}}`
+}
+
 /** The offset after the member, a number, if it stands at `at`; else `at`. */
 function after(name: string, envelope: string, at: number): number {
   return envelope.startsWith(name, at) ? envelope.indexOf(',', at) + 1 : at

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { freshJobObject, jobDocument } from '../../src/job/document.ts'
+import { freshJobObject, jobDocument, ownEnvelope } from '../../src/job/document.ts'
 import { describeJob } from '../../src/job/envelope.ts'
 import { freshRow, type JobRow } from '../../src/job/job.ts'
 import { parsePush } from '../../src/schemas/requests/validator.ts'
@@ -197,4 +197,18 @@ describe('times in seconds', () => {
     expect(shown(jobMessage, native)).toStrictEqual(shown({ visibility_timeout_ms: 900 }))
     expect(shown({ timeout: 5 }, native)).toMatchObject({ timeout: 5, timeout_ms: 5000 })
   })
+})
+
+it('an envelope as its producer wrote it has times in seconds only if these were written', () => {
+  const own = (options: object) => {
+    const context = { newId: () => row().id, now: NOW, wall: NOW, timeoutMs: 0, prefix: 'ojs' }
+    const { job } = describeJob(parsePush({ type: 'a', args: [], options }), context)
+    return JSON.parse(ownEnvelope(job.envelope))
+  }
+  const exact = own({ timeout_ms: 1_500, visibility_timeout_ms: 2_500 })
+  expect(exact).toMatchObject({ timeout_ms: 1_500, visibility_timeout_ms: 2_500, args: [] })
+  expect(exact).not.toHaveProperty('timeout')
+  expect(exact).not.toHaveProperty('visibility_timeout')
+  const whole = { timeout: 7, visibility_timeout: 40 }
+  expect(own(whole)).toMatchObject({ ...whole, timeout_ms: 7_000, visibility_timeout_ms: 40_000 })
 })

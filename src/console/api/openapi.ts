@@ -3395,7 +3395,7 @@ export interface FailureGroup {
    */
   job_id: string
   /**
-   * Finds the jobs of the group, here and in actions on many jobs.
+   * Finds the jobs of the group, here and in actions on many jobs; with the filters of the request.
    */
   filter: {
     [k: string]: string

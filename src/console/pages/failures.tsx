@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import type { FailureGroup } from '../api/openapi.ts'
 import { useApi } from '../api/queries.ts'
-import { term } from '../search/query.ts'
+import { KEYS, term } from '../search/query.ts'
 import { inZone, number, OWN_ZONE } from '../text/format.ts'
 import { t } from '../text/text.ts'
 import { Loaded } from '../ui/answer.tsx'
@@ -181,16 +181,13 @@ function Counts({ name, counts }: CountsProps): ReactNode {
   )
 }
 
-const KEYS: Readonly<Record<string, string>> = {
-  error_code: 'error',
-  error_type: 'error-type',
-  error_pattern: 'error-pattern',
-}
+/** What a filter is called in the search box. */
+const NAMES = new Map(Object.entries(KEYS).map(([key, filter]) => [filter, key]))
 
 function searchOf({ filter }: FailureGroup): string {
   const { state = '', ...others } = filter
   return [
     ...state.split(',').map((each) => term('state', each)),
-    ...Object.entries(others).map(([name, value]) => term(KEYS[name] ?? name, value)),
+    ...Object.entries(others).map(([name, value]) => term(NAMES.get(name) ?? name, value)),
   ].join(' ')
 }

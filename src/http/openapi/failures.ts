@@ -22,10 +22,13 @@ const GROUP = entity('FailureGroup', {
   last_at: INSTANT,
   trend: told('How many failed in each of the last 24 hours, the current one last.', list(INTEGER)),
   job_id: told('Its newest job.', ID),
-  filter: told('Finds the jobs of the group, here and in actions on many jobs.', {
-    type: 'object',
-    additionalProperties: TEXT,
-  }),
+  filter: told(
+    'Finds the jobs of the group, here and in actions on many jobs; with the filters of the request.',
+    {
+      type: 'object',
+      additionalProperties: TEXT,
+    },
+  ),
 })
 
 export const LIST_FAILURES: Description = {

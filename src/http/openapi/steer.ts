@@ -19,9 +19,12 @@ import {
 } from './schema.ts'
 
 /** Changes to the copy of a job. */
-export const OVERRIDE = object({
-  'override?': told('Options of a job; `meta` is merged, anything else replaced.', MAP),
-})
+export const OVERRIDE = object(
+  {
+    'override?': told('Options of a job; `meta` is merged, anything else replaced.', MAP),
+  },
+  { additionalProperties: false },
+)
 
 export const CANCEL_ADMIN_JOB: Description = {
   id: 'cancelAdminJob',

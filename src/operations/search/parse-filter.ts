@@ -1,5 +1,6 @@
 /** What a request may ask for, as a `JobFilter`. A filter never means more than was asked for. */
 import { echoed, invalidField, type OjsError } from '../../errors.ts'
+import { timestamp } from '../../job/document.ts'
 import { JOB_STATES, type JobState } from '../../job/job.ts'
 import { ANY_JOB, type JobFilter, type Span, type TypePattern } from '../../job/search/filter.ts'
 import { parseDuration } from '../../job/values/duration.ts'
@@ -74,6 +75,32 @@ export function parseJobFilter(
   refuseEmpty(filter.enqueued, `${path}enqueued_since`)
   refuseEmpty(filter.ended, `${path}ended_since`)
   return filter
+}
+
+/** The members that name a time. */
+const TIMES: ReadonlySet<string> = new Set([
+  ...['since', 'until', 'enqueued_since', 'enqueued_until', 'enqueued_after', 'enqueued_before'],
+  ...['older_than', 'ended_since', 'ended_until'],
+])
+
+/**
+ * The members of a query that `parseJobFilter` has accepted, each as one text: for a list, and for an action
+ * on many jobs. Times are instants, so that it means the same later.
+ */
+export function filterDocument(
+  members: Record<string, unknown>,
+  wall: number,
+): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(members).map(([field, value]) => [field, textFor({ value, field, wall })]),
+  )
+}
+
+function textFor(given: Given): string {
+  const { value, field } = given
+  if (TIMES.has(field)) return timestamp(instantOf(given))
+  if (!Array.isArray(value)) return String(value)
+  return field === 'args' ? JSON.stringify(value) : value.join()
 }
 
 function memberOf(name: string, given: Given, filter: JobFilter): Part {

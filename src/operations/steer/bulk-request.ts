@@ -205,7 +205,8 @@ function boundedBy({ byDefault, allowed }: Bounds, how: Steering, { states }: Jo
   })
 }
 
-function refuseUnknown(body: Body, known: readonly string[]): void {
+/** Throws 400 for a member that is not `known`: a misspelt one may mean more than was wanted. */
+export function refuseUnknown(body: Body, known: readonly string[]): void {
   const unknown = Object.keys(body).find((name) => !known.includes(name))
   if (unknown === undefined) return
   throw invalidField(unknown, `There is no member '${echoed(unknown)}' here.`, {

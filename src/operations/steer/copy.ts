@@ -1,10 +1,12 @@
 /** Another job like an existing one, with changes; also as the retry of a dead letter. */
 import { invalidField, notFound, OjsError } from '../../errors.ts'
+import { ownEnvelope } from '../../job/document.ts'
 import { isExpired, type JobRow } from '../../job/job.ts'
 import { isJsonObject, membersOf } from '../../job/values/json-value.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { type Pushed, pushCopy } from '../enqueue/push.ts'
 import { visibleJob } from '../info.ts'
+import { refuseUnknown } from './bulk-request.ts'
 
 /** What may be changed; `meta` is merged into that of the original, anything else replaces it. */
 const CHANGEABLE = [
@@ -63,6 +65,12 @@ async function pushChanged(
   }
 }
 
+/** `override` in the body of a copy or a retry. Throws 400 for any other member: it may be a misspelt one. */
+export function overrideIn(body: Record<string, unknown>): unknown {
+  refuseUnknown(body, [FIELD])
+  return body[FIELD]
+}
+
 function changesIn(changes: unknown): Record<string, unknown> {
   if (changes == null) return {}
   if (!isJsonObject(changes)) throw invalidField(FIELD, `The '${FIELD}' field must be an object.`)
@@ -79,7 +87,7 @@ function changedBody(
   changes: Record<string, unknown>,
   wall: number,
 ): Record<string, unknown> {
-  const { id: _, ...own } = membersOf(JSON.parse(row.envelope))
+  const { id: _, ...own } = membersOf(JSON.parse(ownEnvelope(row.envelope)))
   if (isExpired(row, wall)) delete own['expires_at']
   const attempts = changes['max_attempts']
   if (changes['retry'] !== undefined) {

@@ -270,18 +270,26 @@ describe('the Admin API', () => {
     expect(groups[0].trend.at(-1) + groups[0].trend.at(-2)).toBe(2)
     expect(Date.parse(groups[0].first_at)).toBeLessThanOrEqual(Date.parse(groups[0].last_at))
     const idsIn = async (group: Json) => {
-      const { items } = await get(
-        `/admin/jobs?${new URLSearchParams(group.filter)}&queue=${failing}`,
-      )
+      const { items } = await get(`/admin/jobs?${new URLSearchParams(group.filter)}`)
       return new Set(idsOf(items))
     }
     expect(await idsIn(groups[0])).toEqual(new Set([first, second]))
     const by = (pattern: string) => groups.find((group: Json) => group.pattern === pattern)
     expect(await idsIn(by('disk is full'))).toEqual(new Set([other]))
     expect(await idsIn(by("can't"))).toEqual(new Set([typed]))
-    expect((await get(`/admin/failures?queue=${failing}&type=mail.digest`)).searched).toBe(1)
-    const filter = { ...groups[0].filter, queue: failing }
-    const retry = { filter, confirm: true }
+    const asked = `queue=${failing}&queue=none&type=mail.digest&since=1h&args=[]`
+    const some = await get(`/admin/failures?${asked}`)
+    expect(some.searched).toBe(1)
+    expect(some.groups[0].filter).toEqual({
+      ...groups[0].filter,
+      ...{ queue: `${failing},none`, type: 'mail.digest', args: '[]' },
+      since: expect.stringMatching(/^\d{4}-.*Z$/),
+    })
+    expect(await idsIn(some.groups[0])).toEqual(new Set([second]))
+    const dry = { filter: some.groups[0].filter, dry_run: true }
+    const matched = await gateway.request('POST', '/ojs/v1/admin/jobs/bulk/retry', dry)
+    expect(matched.body).toMatchObject({ matched: 1 })
+    const retry = { filter: groups[0].filter, confirm: true }
     const { body } = await gateway.request('POST', '/ojs/v1/admin/jobs/bulk/retry', retry)
     expect(body).toMatchObject({ succeeded: 2, failed: 0 })
     expect((await gateway.get(other)).body.job.state).toBe('discarded')

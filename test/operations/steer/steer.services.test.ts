@@ -173,6 +173,27 @@ describe('one job', () => {
     expect([bad[0], bad[1].error.details.field]).toEqual([400, 'override.args'])
     const unknown = await ask('POST', `/admin/jobs/${id}/copy`, { override: { state: 'x' } })
     expect([unknown[0], unknown[1].error.details.field]).toEqual([400, 'override.state'])
+    const misspelt = await ask('POST', `/admin/jobs/${id}/copy`, { overrides: {} })
+    expect([misspelt[0], misspelt[1].error.details.field]).toEqual([400, 'overrides'])
+  })
+
+  it('is copied with times in seconds only if its producer wrote them so', async () => {
+    const copied = async (id: string, override?: object) =>
+      (await ask('POST', `/admin/jobs/${id}/copy`, { override }))[1].job
+    const exact = await push({ timeout_ms: 1_500, visibility_timeout_ms: 2_500 })
+    const times = { timeout_ms: 1_500, visibility_timeout_ms: 2_500 }
+    for (const copy of [await copied(exact), await copied((await copied(exact)).id)]) {
+      expect(copy).toMatchObject(times)
+      expect(copy).not.toHaveProperty('timeout')
+      expect(copy).not.toHaveProperty('visibility_timeout')
+    }
+    const other = freshQueue()
+    const { id } = await copied(exact, { queue: other })
+    const fetched = await fetchOne(gateway, other)
+    expect(fetched).toMatchObject({ id, ...times })
+    expect(fetched).not.toHaveProperty('timeout')
+    const whole = await push({ timeout: 7, visibility_timeout: 40 })
+    expect(await copied(whole)).toMatchObject({ timeout: 7, visibility_timeout: 40 })
   })
 })
 
@@ -284,6 +305,11 @@ describe('dead letters', () => {
       const [bad, { error }] = await ask('POST', `/dead-letter/${id}/retry`, { override: changed })
       expect([bad, error.details.field]).toEqual([400, field])
     }
+    for (const path of ['/dead-letter', '/admin/dead-letter']) {
+      const wrong = await ask('POST', `${path}/${id}/retry`, { overrides: override })
+      expect([wrong[0], wrong[1].error.details.field]).toEqual([400, 'overrides'])
+    }
+    expect(await stateOf(gateway, id)).toBe('discarded')
     expect((await ask('POST', '/dead-letter/none/retry', { override }))[0]).toBe(404)
   })
 

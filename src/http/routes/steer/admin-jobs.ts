@@ -1,6 +1,6 @@
 /** What operators do to one job: cancel, retry, delete, prioritize, and enqueue a copy of it. */
 import { jobDocument, timestamp } from '../../../job/document.ts'
-import { copyJob } from '../../../operations/steer/copy.ts'
+import { copyJob, overrideIn } from '../../../operations/steer/copy.ts'
 import { prioritize } from '../../../operations/steer/prioritize.ts'
 import { cancelOne, deleteJob, retryJob, steering } from '../../../operations/steer/steer.ts'
 import { readJson, readOptionalJson } from '../../message/body.ts'
@@ -59,7 +59,7 @@ export function adminJobRoutes({ deps }: Door): Endpoint[] {
         const { job, isDuplicate, isReplay } = await copyJob(
           deps,
           id,
-          body['override'],
+          overrideIn(body),
           request.context,
         )
         const headers = ['Location', `/ojs/v1/jobs/${job.id}`, ...replayHeader(isReplay)]

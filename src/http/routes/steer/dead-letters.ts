@@ -14,7 +14,7 @@ import {
   deadLetterPurge,
   deadLetterRetry,
 } from '../../../operations/steer/bulk-request.ts'
-import { retryChanged } from '../../../operations/steer/copy.ts'
+import { overrideIn, retryChanged } from '../../../operations/steer/copy.ts'
 import { mayReadPayloads } from '../../access/roles.ts'
 import { readOptionalJson } from '../../message/body.ts'
 import {
@@ -185,7 +185,7 @@ function oneByOneRoutes({ deps }: Door, path: string, of: Of): Endpoint[] {
       about: of(RETRY_DEAD_LETTER),
       async handle(request, response) {
         const { maxBodyBytes } = deps.settings
-        const { override } = await readOptionalJson(request, response, maxBodyBytes)
+        const override = overrideIn(await readOptionalJson(request, response, maxBodyBytes))
         const id = pathParameter(request, 'id')
         const { context } = request
         const job =

@@ -5,7 +5,7 @@ import {
   type FailureGroups,
   failureGroups,
 } from '../../../operations/search/failure-groups.ts'
-import { parseJobFilter } from '../../../operations/search/parse-filter.ts'
+import { filterDocument, parseJobFilter } from '../../../operations/search/parse-filter.ts'
 import { answer } from '../../message/respond.ts'
 import { LIST_FAILURES } from '../../openapi/failures.ts'
 import type { Endpoint } from '../../route.ts'
@@ -19,8 +19,10 @@ const MOST_MESSAGE = 400
 
 interface Kept {
   until: number
-  answer: Promise<FailureGroups>
+  answer: Promise<string>
 }
+
+type Filter = Readonly<Record<string, string>>
 
 export function failureRoutes({ deps }: Door): Endpoint[] {
   const kept = new Map<string, Kept>()
@@ -33,12 +35,15 @@ export function failureRoutes({ deps }: Door): Endpoint[] {
       scoping: 'own',
       async handle(request, response) {
         const members = filterMembers(request)
-        const filter = parseJobFilter(members, deps.clock.wall())
+        const wall = deps.clock.wall()
+        const filter = parseJobFilter(members, wall)
         const { context } = request
-        const groups = await shared(kept, JSON.stringify([members, context.queues]), () =>
-          failureGroups(deps, filter, context),
-        )
-        answer(response, 200, JSON.stringify(documentOf(groups)))
+        const question = JSON.stringify([members, context.queues])
+        const text = await shared(kept, question, async () => {
+          const groups = await failureGroups(deps, filter, context)
+          return JSON.stringify(documentOf(groups, filterDocument(members, wall)))
+        })
+        answer(response, 200, text)
       },
     },
   ]
@@ -48,8 +53,8 @@ export function failureRoutes({ deps }: Door): Endpoint[] {
 async function shared(
   kept: Map<string, Kept>,
   question: string,
-  ask: () => Promise<FailureGroups>,
-): Promise<FailureGroups> {
+  ask: () => Promise<string>,
+): Promise<string> {
   const begin = performance.now()
   const known = kept.get(question)
   if (known !== undefined && known.until > begin) return await known.answer
@@ -65,16 +70,17 @@ async function shared(
   }
 }
 
-function documentOf({ groups, total, searched, isPartial }: FailureGroups): object {
+/** `asked`: the filters of the request. */
+function documentOf({ groups, total, searched, isPartial }: FailureGroups, asked: Filter): object {
   return {
-    groups: groups.map(groupDocument),
+    groups: groups.map((group) => groupDocument(group, asked)),
     total,
     searched,
     ...(isPartial && { search_is_partial: true }),
   }
 }
 
-function groupDocument(group: FailureGroup): object {
+function groupDocument(group: FailureGroup, asked: Filter): object {
   const { code, type, pattern } = group
   return {
     ...(code !== null && { code }),
@@ -89,12 +95,12 @@ function groupDocument(group: FailureGroup): object {
     last_at: timestamp(group.lastAt),
     trend: group.trend,
     job_id: group.jobId,
-    filter: filterOf(group),
+    filter: { ...asked, ...filterOf(group) },
   }
 }
 
-/** The members of a filter that finds the jobs of the group. */
-function filterOf({ code, type, pattern, states }: FailureGroup): Record<string, string> {
+/** What finds the jobs of the group among those that were asked for. */
+function filterOf({ code, type, pattern, states }: FailureGroup): Filter {
   return {
     state: [...states.keys()].join(),
     ...(code !== null ? { error_code: code } : type !== null && { error_type: type }),
