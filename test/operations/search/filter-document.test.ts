@@ -6,7 +6,7 @@ const WALL = Date.parse('2026-02-12T10:30:00.000Z')
 const LATER = WALL + 86_400_000
 
 const QUERY: Record<string, unknown> = {
-  id: ['a', 'b,c'],
+  id: ['a', 'b', 'c'],
   state: ['retryable', 'discarded'],
   queue: 'one, two',
   type: 'mail.*',
