@@ -1,6 +1,6 @@
 /** Query parameters: integers, flags and sets. */
 import type { Request } from 'express'
-import { echoed, invalidField } from '../../errors.ts'
+import { echoed, invalidField, type OjsError } from '../../errors.ts'
 
 const MAX_LIST_LENGTH = 100
 
@@ -14,9 +14,9 @@ export function integer(request: Request, name: string, fallback: number): numbe
   })
 }
 
-/** Reads `true` or `false`; absent or empty: false. Throws 400 for anything else. */
+/** Reads `true` or `false`; absent: false. Throws 400 for anything else, for an empty value too. */
 export function flag(request: Request, name: string): boolean {
-  const text = parameter(request, name)
+  const text = filterText(request, name)
   if (text === null || text === 'false') return false
   if (text === 'true') return true
   throw invalidField(name, `The '${name}' parameter must be true or false.`, {
@@ -24,15 +24,29 @@ export function flag(request: Request, name: string): boolean {
   })
 }
 
-/** Reads `a,b,c` as a set; empty when the parameter is absent. */
+/** Reads `a,b,c` as a set; empty only when the parameter is absent. Throws 400 if it names nothing. */
 export function list(request: Request, name: string): Set<string> {
-  const items = (parameter(request, name) ?? '').split(',').map((item) => item.trim())
+  const text = filterText(request, name)
+  if (text === null) return new Set()
+  const items = text.split(',').map((item) => item.trim())
   const set = new Set(items.filter((item) => item !== ''))
+  if (set.size === 0) throw emptyValue(name)
   if (set.size <= MAX_LIST_LENGTH) return set
   throw invalidField(name, `The '${name}' parameter must list at most ${MAX_LIST_LENGTH} values.`)
 }
 
-/** Null when the parameter is absent or empty. */
+/** Null only when the parameter is absent. Empty, it would mean all and not the few that were meant: 400. */
+export function filterText(request: Request, name: string): string | null {
+  const text = first(request, name)
+  if (text === '') throw emptyValue(name)
+  return text ?? null
+}
+
+export function emptyValue(name: string): OjsError {
+  return invalidField(name, `The '${echoed(name)}' parameter must not be empty.`)
+}
+
+/** For what selects nothing, as a cursor: null when the parameter is absent or empty. */
 export function parameter(request: Request, name: string): string | null {
   return first(request, name) || null
 }

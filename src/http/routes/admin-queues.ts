@@ -11,7 +11,7 @@ import { purgeQueue, requireOneMeaning } from '../../operations/search/purge.ts'
 import { listWorkers } from '../../operations/workers/workers.ts'
 import { readJson, readOptionalJson } from '../message/body.ts'
 import { adminPageOf, memoryPagination, startOf } from '../message/page.ts'
-import { flag, list, parameter } from '../message/query.ts'
+import { filterText, flag, list, parameter } from '../message/query.ts'
 import { answer, answerDryRun } from '../message/respond.ts'
 import {
   ADMIN_PAUSE,
@@ -41,7 +41,7 @@ export function adminQueueRoutes({ deps, health }: Door): Endpoint[] {
       scoping: 'own',
       async handle(request, response) {
         const { context } = request
-        const name = parameter(request, 'queue')
+        const name = filterText(request, 'queue')
         if (name !== null) requireQueueInScope(context, name, 'queue')
         const { queues } = await listQueues(deps, ALL, name === null ? context.queues : [name])
         const { total, ...summary } = (await listWorkers(deps, { limit: 0, offset: 0 })).summary
@@ -163,10 +163,18 @@ function knownQueue(deps: Door['deps'], name: string): string {
   return name
 }
 
+const PURGE_MEMBERS = ['states', 'older_than', 'confirm', 'dry_run']
+
 /** The members of the body as query parameters: proxies drop the body of a DELETE. */
 function purgeQuery(request: Request): Record<string, unknown> {
+  const unknown = Object.keys(request.query).find((name) => !PURGE_MEMBERS.includes(name))
+  if (unknown !== undefined) {
+    throw invalidField(unknown, `There is no parameter '${echoed(unknown)}' here.`, {
+      expected: [...PURGE_MEMBERS],
+    })
+  }
   const states = list(request, 'states')
-  const olderThan = parameter(request, 'older_than')
+  const olderThan = filterText(request, 'older_than')
   return {
     ...(states.size > 0 && { states: [...states] }),
     ...(olderThan !== null && { older_than: olderThan }),

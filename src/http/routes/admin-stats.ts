@@ -1,7 +1,7 @@
 /** `/admin/stats/history`: traffic over time. */
 import { statsPoints, statsQuery } from '../../job/stats-history.ts'
 import { trafficHistory } from '../../operations/queues/queues.ts'
-import { parameter } from '../message/query.ts'
+import { filterText } from '../message/query.ts'
 import { answer } from '../message/respond.ts'
 import { STATS_HISTORY } from '../openapi/queues.ts'
 import type { Endpoint } from '../route.ts'
@@ -18,11 +18,14 @@ export function adminStatsRoutes({ deps }: Door): Endpoint[] {
       scoping: { parameter: 'queue' },
       async handle(request, response) {
         const [period, since, until] = ['period', 'since', 'until'].map((name) =>
-          parameter(request, name),
+          filterText(request, name),
         )
         const given = { period: period ?? null, since: since ?? null, until: until ?? null }
         const query = statsQuery(given, deps.clock.now())
-        const traffic = await trafficHistory(deps, { ...query, queue: parameter(request, 'queue') })
+        const traffic = await trafficHistory(deps, {
+          ...query,
+          queue: filterText(request, 'queue'),
+        })
         const data = statsPoints(query, traffic)
         // `data_points`: the name that OJS's own command line reads.
         answer(response, 200, JSON.stringify({ period: query.period, data, data_points: data }))

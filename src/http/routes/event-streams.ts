@@ -5,7 +5,7 @@ import { timestamp } from '../../job/document.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
 import { info } from '../../operations/info.ts'
 import { requireKnownJob, requireQueueInScope } from '../../operations/scope.ts'
-import { list, parameter } from '../message/query.ts'
+import { filterText, list } from '../message/query.ts'
 import { answerEmpty } from '../message/respond.ts'
 import { changeOf, type StreamFilter } from '../message/stream-events.ts'
 import {
@@ -60,7 +60,7 @@ export function eventStreamRoutes(door: Door): Endpoint[] {
 
 /** `channel` is what OJS's SDKs ask for; without it, the stream has the vocabulary of `GET /events`. */
 async function streamOf(door: Door, request: Request, response: Response): Promise<void> {
-  const channel = parameter(request, 'channel')
+  const channel = filterText(request, 'channel')
   const [, kind, name = ''] = /^(job|queue):(.+)$/.exec(channel ?? '') ?? []
   if (kind === 'job') {
     await requireKnownJob(door.deps, request.context, name)

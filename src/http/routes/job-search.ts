@@ -18,7 +18,7 @@ import {
   pageOf,
   refuseFarOffset,
 } from '../message/page.ts'
-import { list, parameter, withoutNul } from '../message/query.ts'
+import { emptyValue, list, parameter, withoutNul } from '../message/query.ts'
 import { answer } from '../message/respond.ts'
 import { FIND_JOBS, GET_ADMIN_JOB, LIST_ADMIN_JOBS } from '../openapi/job-search.ts'
 import { type Endpoint, pathParameter } from '../route.ts'
@@ -127,11 +127,15 @@ function paginationOf(request: Request, page: Page, found: SearchResult): object
     : { ...told, search_is_partial: true, searched: found.searched }
 }
 
-/** The parameters that are filters. In a query commas separate values of a repeated parameter, too. */
-export function filterMembers({ query }: Request): Record<string, unknown> {
+/** The parameters that are filters: all but the `others`. Throws 400 for an empty one. */
+export function filterMembers(
+  { query }: Request,
+  others: ReadonlySet<string> = OTHERS,
+): Record<string, unknown> {
   const members: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(query)) {
-    if (OTHERS.has(name) || value === '') continue
+    if (others.has(name)) continue
+    if (value === '' || (Array.isArray(value) && value.includes(''))) throw emptyValue(name)
     members[name] = Array.isArray(value) ? value.map(clean).flatMap(separated) : clean(value)
   }
   return members
@@ -172,7 +176,8 @@ function oneOf<T extends string>(request: Request, name: string, words: readonly
 /** Throws 400 for an unknown name, 403 for `args` that are withheld from the caller. */
 function includedOf(request: Request): Included {
   const mayRead = mayReadPayloads(request.admission)
-  const names = list(request, 'include')
+  const isAsked = parameter(request, 'include') !== null
+  const names = isAsked ? list(request, 'include') : new Set<string>()
   const unknown = [...names].find((name) => !INCLUDES.includes(name))
   if (unknown !== undefined) {
     throw invalidField('include', "The 'include' parameter must name args or meta.", {

@@ -17,7 +17,7 @@ import {
 import { LIST_LIMITS } from '../../schemas/json/json-text.ts'
 import { readJson } from '../message/body.ts'
 import { pageOf, pagination } from '../message/page.ts'
-import { parameter } from '../message/query.ts'
+import { filterText } from '../message/query.ts'
 import { answer, replayHeader } from '../message/respond.ts'
 import {
   CANCEL_WORKFLOW,
@@ -95,7 +95,7 @@ function identity({ id, name, type, state }: WorkflowHead): object {
 
 /** The filter of the list. Throws 400 for an unknown state. */
 function stateOf(request: Request): WorkflowState | null {
-  const text = parameter(request, 'state')
+  const text = filterText(request, 'state')
   const state = WORKFLOW_STATES.find((candidate) => candidate === text) ?? null
   if (state !== null || text === null) return state
   throw invalidField('state', "The 'state' parameter must be a state of a workflow.", {

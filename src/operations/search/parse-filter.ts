@@ -56,7 +56,7 @@ const MEMBERS: readonly string[] = [...Object.keys(READERS), 'meta.KEY']
  * Reads a filter from the members of a query or of a JSON object. A list may be an array, each element
  * as it is, or one text with commas. `wall`: now, for times such as `24h`, which mean so long ago. `path`: precedes names in errors.
  * `renamed`: what some names mean here. Throws 400 for an unknown member, an unknown state, a wrong type and
- * an empty value.
+ * an empty value, and what any job would match: `meta: {}`, `args: []`.
  */
 export function parseJobFilter(
   members: Record<string, unknown>,
@@ -141,6 +141,7 @@ function metaOf(
   { field }: Given,
   { text }: JobFilter,
 ): Part {
+  if (members.length === 0) throw wrong(field, 'must name a condition')
   const added = members.map(([name, value]) => {
     const one = Array.isArray(value) && value.length === 1 ? (value[0] as unknown) : value
     const isScalar = ['string', 'number', 'boolean'].includes(typeof one)
@@ -155,13 +156,23 @@ function metaOf(
 /** In a query, `args` is a JSON text. One object or scalar stands for an array with it. */
 function argsOf(given: Given): unknown[] {
   const { value, field } = given
-  if (typeof value !== 'string') return Array.isArray(value) ? value : [value]
+  const read = typeof value === 'string' ? jsonOf(value, field) : value
+  const args: unknown[] = Array.isArray(read) ? read : [read]
+  if (args.every((arg) => isHollow(arg))) throw wrong(field, 'must name a condition')
+  return args
+}
+
+function jsonOf(text: string, field: string): unknown {
   try {
-    const args: unknown = JSON.parse(value)
-    return Array.isArray(args) ? args : [args]
+    return JSON.parse(text)
   } catch {
     throw wrong(field, 'must be JSON')
   }
+}
+
+/** True for `{}` and `[]`, which any object or list contains. */
+function isHollow(arg: unknown): boolean {
+  return typeof arg === 'object' && arg !== null && Object.keys(arg).length === 0
 }
 
 /** A duration, or a number of seconds, means that long ago. `wall`: now. Throws 400. */

@@ -138,7 +138,12 @@ function bodyOf(
     ...(limit !== undefined && { limit }),
   }
   if (isList(jobs)) return { job_ids: [...jobs], ...how }
-  return { filter: wireFilter(jobs), ...how, ...(!dryRun && { async: true }) }
+  const filter = wireFilter(jobs)
+  // Asked for with a variable that was not set: `{}` alone says all.
+  if (Object.keys(filter).length === 0 && Object.keys(jobs).length > 0) {
+    throw new TypeError('Every member of the filter is undefined: it would mean all jobs.')
+  }
+  return { filter, ...how, ...(!dryRun && { async: true }) }
 }
 
 function isList(jobs: JobFilter | readonly string[]): jobs is readonly string[] {

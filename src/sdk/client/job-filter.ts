@@ -76,9 +76,18 @@ function parameterOf(name: string, value: unknown): string {
 }
 
 function wireValue(name: string, value: unknown): unknown {
+  if (name === 'meta') requireConditions(value)
   if (value instanceof Date) return value.toISOString()
   // Of nothing there is no job, and no filter.
   if (Array.isArray(value) && name !== 'args' && value.length === 0)
     throw new TypeError(`The filter '${name}' is an empty list.`)
   return value
+}
+
+/** JSON would drop a condition that is undefined, and more jobs would be meant. */
+function requireConditions(meta: unknown): void {
+  const members = isRecord(meta) ? Object.entries(meta) : []
+  if (members.length === 0) throw new TypeError("The filter 'meta' names no condition.")
+  const missing = members.find(([, value]) => value == null)
+  if (missing !== undefined) throw new TypeError(`The filter 'meta.${missing[0]}' has no value.`)
 }

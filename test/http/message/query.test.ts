@@ -9,7 +9,7 @@ import {
   refuseFarOffset,
   shortened,
 } from '../../../src/http/message/page.ts'
-import { integer, list, parameter } from '../../../src/http/message/query.ts'
+import { filterText, flag, integer, list, parameter } from '../../../src/http/message/query.ts'
 
 it('shortened() lowers the limit of a page that shows fewer jobs than it could, so that has_more is true', () => {
   const page = { limit: 100, offset: 20 }
@@ -27,6 +27,17 @@ it('parameter() takes the first of two values, null for an empty text, and repla
   // For SQLite a text ends at a NUL, so the name would be that of another queue.
   expect(parameter(asked('queue=a%00b'), 'queue')).toBe('a\ufffdb')
   expect(pageOf(asked('offset=7&offset=x'))).toEqual({ limit: 50, offset: 7 })
+})
+
+it('filterText(), flag() and list() throw for an empty value: it would mean all', () => {
+  expect(filterText(asked(''), 'queue')).toBeNull()
+  expect(list(asked(''), 'queue').size).toBe(0)
+  expect(flag(asked(''), 'queue')).toBe(false)
+  for (const read of [filterText, flag, list]) {
+    expect(() => read(asked('queue='), 'queue')).toThrow('must not be empty')
+    expect(() => read(asked('queue=&queue=a'), 'queue')).toThrow('must not be empty')
+  }
+  expect(() => list(asked('queue=,%20'), 'queue')).toThrow('must not be empty')
 })
 
 it('pageOf() reads page and per_page', () => {

@@ -2,7 +2,7 @@
 import { timestamp } from '../../../job/document.ts'
 import { type AuditRecord, listAudit } from '../../../operations/audit.ts'
 import { adminPageOf, cursorPagination, type Page } from '../../message/page.ts'
-import { parameter } from '../../message/query.ts'
+import { filterText } from '../../message/query.ts'
 import { answer } from '../../message/respond.ts'
 import { LIST_AUDIT } from '../../openapi/audit.ts'
 import type { Endpoint } from '../../route.ts'
@@ -19,7 +19,7 @@ export function auditRoutes({ deps }: Pick<Door, 'deps'>): Endpoint[] {
       async handle(request, response) {
         const page = adminPageOf(request)
         const { limit } = page
-        const key = parameter(request, 'key')
+        const key = filterText(request, 'key')
         const { records, total } = await listAudit(deps, { before: placeIn(page), limit, key })
         const last = records.at(-1)
         const next = last !== undefined && records.length === limit ? [last.number] : null

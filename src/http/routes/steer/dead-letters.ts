@@ -261,6 +261,8 @@ function topOf(counts: ReadonlyMap<string | null, number>): Record<string, numbe
   return rest > 0 ? { ...top, other: rest } : top
 }
 
+/** Nothing of an action is a page of a list: `limit` bounds it, and `offset` or `sort` must not be ignored. */
+const NO_OTHERS: ReadonlySet<string> = new Set()
 const FLAGS = new Set(['confirm', 'dry_run', 'async'])
 
 /**
@@ -269,7 +271,7 @@ const FLAGS = new Set(['confirm', 'dry_run', 'async'])
  */
 function together(request: Request, body: Record<string, unknown>): Record<string, unknown> {
   const all: Record<string, unknown> = { ...body }
-  for (const [name, text] of Object.entries(filterMembers(request))) {
+  for (const [name, text] of Object.entries(filterMembers(request, NO_OTHERS))) {
     const value = FLAGS.has(name) ? flagOf(text) : name === 'limit' ? Number(text) : text
     if (Object.hasOwn(body, name) && body[name] !== value) {
       throw invalidField(name, `The '${name}' in the body and in the query differ.`)

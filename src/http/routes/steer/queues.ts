@@ -6,7 +6,7 @@ import { messagesOf } from '../../../operations/rabbitmq.ts'
 import { requireOneMeaning } from '../../../operations/search/purge.ts'
 import { deleteQueue } from '../../../operations/steer/delete-queue.ts'
 import { readJson, readOptionalJson } from '../../message/body.ts'
-import { parameter } from '../../message/query.ts'
+import { filterText } from '../../message/query.ts'
 import { answer } from '../../message/respond.ts'
 import { CONFIGURE_QUEUE, DELETE_QUEUE, DRAIN_QUEUE } from '../../openapi/queues.ts'
 import { type Endpoint, pathParameter } from '../../route.ts'
@@ -43,7 +43,7 @@ export function queueSteeringRoutes({ deps }: Door): Endpoint[] {
       scoping: 'queue',
       async handle(request, response) {
         const given = await readOptionalJson(request, response, deps.settings.maxBodyBytes)
-        const strategy = parameter(request, 'strategy')
+        const strategy = filterText(request, 'strategy')
         const body = requireOneMeaning(given, strategy === null ? {} : { strategy })
         const queue = pathParameter(request, 'name')
         await deleteQueue(deps, queue, body, request.context)
