@@ -94,7 +94,12 @@ test('docs/operate/operations.md explains exactly the health warnings that the s
     'topology/retry-queues',
     'topology/entity-checker',
   ].map((name) => `broker/${name}`)
-  const ledger = ['running-mark', 'file-watch'].map((name) => `ledger/sqlite/${name}`)
+  const ledger = [
+    'sqlite/running-mark',
+    'sqlite/file-watch',
+    'postgres/durability',
+    'postgres/standing',
+  ].map((name) => `ledger/${name}`)
   const text = [
     ...files,
     ...ledger,
