@@ -109,7 +109,7 @@ interface Sifted extends Round {
   isLast: boolean
 }
 
-const NOTHING_MORE: Sifted = { jobs: [], bytes: 0, isLast: true }
+const NOTHING_MORE: Sifted = { jobs: [], bytes: 0, hasOthers: false, isLast: true }
 
 /**
  * Claims the jobs of `deliveries`, as many as `fetched` still wants. If it has some already, a failure only
@@ -135,7 +135,8 @@ async function sift(
     // A checkpoint is in the answer twice.
     const resumed = jobs.reduce((sum, job) => sum + 2 * (job.checkpoint?.state.length ?? 0), 0)
     const bytes = fit.reduce((sum, { size }) => sum + size, resumed)
-    return { jobs, bytes, isLast: isFull || jobs.length === deliveries.length }
+    const hasOthers = jobs.length < deliveries.length
+    return { jobs, bytes, hasOthers, isLast: isFull || !hasOthers }
   } catch (err) {
     if (!hasSome) throw err
     const { requestId } = context

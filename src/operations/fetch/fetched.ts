@@ -22,6 +22,8 @@ export interface Round {
   jobs: JobRow[]
   /** Total size of all bodies, also of those that were no jobs: an estimate is enough to bound an answer. */
   bytes: number
+  /** Not every message became a job. */
+  hasOthers: boolean
 }
 
 /** Collects the jobs of one FETCH over its rounds, and says what to ask for in the next round. */
@@ -68,9 +70,8 @@ export class Fetched {
     return { ...left, waitMs: Math.max(0, waitMs - (this.#clock.now() - this.#startedAt)) }
   }
 
-  /** Another round only follows if messages of this one were no jobs: then more such messages may come. */
-  add({ jobs, bytes }: Round): void {
-    this.#spare = SPARE
+  add({ jobs, bytes, hasOthers }: Round): void {
+    this.#spare = hasOthers ? SPARE : 0
     // Rounds before the first job change nothing: they end by the time limit of the constructor.
     if (jobs.length === 0 && !this.hasSome) return
     if (!this.hasSome) this.#until = this.#clock.now() + MAX_SIFTING_MS
