@@ -251,8 +251,6 @@ export interface Reply {
 export interface TakeRequest {
   queues: readonly string[]
   count: number
-  /** So many more are taken if they are buffered already; nothing waits for them. Default 0. */
-  spare?: number
   /** How long the client wants to wait for a first job; 0 = not at all. */
   waitMs: number
   /**

@@ -12,7 +12,7 @@ export interface LeaseLedger {
   /**
    * FETCH: decides what each job message may do by the arrival table (`job/arrival.ts`, which is the fence),
    * and claims the jobs, in one transaction. Results are in the order of `jobMessages`. Nothing of a queue is
-   * claimed after its pause in the order of the writes. Once `atMost` of them are claimed, the rest is `surplus`. A claimed job comes with its checkpoint, if it has one.
+   * claimed after its pause in the order of the writes. A claimed job comes with its checkpoint, if it has one.
    */
   claim(jobMessages: readonly ClaimedMessage[], terms: ClaimTerms): Promise<ClaimResult[]>
 
@@ -121,8 +121,6 @@ export interface ClaimTerms {
   /** Wall time, for `expires_at`. */
   wall: number
   workerId: string | null
-  /** How many jobs are wanted; default: all that may be claimed. */
-  atMost?: number
   /** The length that FETCH asks for; overrides the job's own. Milliseconds. */
   leaseMs: number | null
   /** The length if neither FETCH nor the job names one. Milliseconds. */
@@ -141,8 +139,8 @@ export type ClaimResult =
   | { verdict: 'held'; job: JobRow }
   /** It was published before its time: the ledger holds it until then, without the message. */
   | { verdict: 'scheduled'; job: JobRow }
-  /** The queue is paused, or enough jobs are claimed; the row was not looked at. */
-  | { verdict: 'paused' | 'surplus' }
+  /** The queue is paused; the row was not looked at. */
+  | { verdict: 'paused' }
   /** The id was cancelled before the ledger knew it (`cancelAny`): drop the job message. */
   | { verdict: 'tombstoned' }
   | { verdict: 'malformed'; error: Error }

@@ -7,8 +7,6 @@ const MAX_WAITERS = 4096
 export interface Wanted {
   readonly queues: readonly string[]
   readonly count: number
-  /** So many more are taken if they are buffered already. */
-  readonly spare?: number
   /** The client asked to wait (`wait_ms`); else the wait only bridges a message's way to us. */
   readonly isLongPoll: boolean
   /** When the fetch came. */

@@ -79,7 +79,7 @@ export class WaitingFetches {
       if (queueConsumer === undefined) continue
       queueConsumer.asked(request.count)
       const mayTake = !isPutOff && !this.#isPreceded(wanted, queue)
-      if (mayTake) queueConsumer.takeInto(taken, atMost(request), request.takenBytes)
+      if (mayTake) queueConsumer.takeInto(taken, request.count, request.takenBytes)
       else if (queueConsumer.buffer.size > 0) {
         isHeldBack = true
         this.dispatchSoon(queueConsumer)
@@ -166,7 +166,7 @@ export class WaitingFetches {
     const taken: LiveDelivery[] = []
     for (const queue of waiter.queues) {
       if (this.#waiters.first(queue) !== waiter) continue
-      this.#servedFeed(queue)?.takeInto(taken, atMost(waiter), waiter.takenBytes)
+      this.#servedFeed(queue)?.takeInto(taken, waiter.count, waiter.takenBytes)
     }
     return taken
   }
@@ -183,10 +183,6 @@ export class WaitingFetches {
     const queueConsumer = this.#servedFeed(queue)
     return queueConsumer ? bridgeMs(queueConsumer, request.hasClaimable(queue)) : 0
   }
-}
-
-function atMost({ count, spare = 0 }: Pick<Wanted, 'count' | 'spare'>): number {
-  return count + spare
 }
 
 /** Gauges of the queues that are consumed for FETCH, and of the paused queues that fetches wait for. */

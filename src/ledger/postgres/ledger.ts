@@ -45,7 +45,6 @@ import type {
 } from '../native.ts'
 import type { LostQueues, UnwrittenQueues } from '../queues.ts'
 import type { Reads } from '../reads.ts'
-import { claimedUpTo } from '../writes/claimed.ts'
 import type { Draft, Wants } from './group/draft.ts'
 import { Groups } from './group/groups.ts'
 import type { Memory } from './group/memory.ts'
@@ -229,9 +228,7 @@ export class PostgresLedger implements Ledger {
       wants: { ids, sides: this.#sides(CHECKPOINTS, ids) },
       run: (draft) => {
         lookUpActive(draft, ids)
-        return claimedUpTo(jobMessages, terms, (jobMessage) =>
-          claimedMessage(draft, jobMessage, terms),
-        )
+        return jobMessages.map((jobMessage) => claimedMessage(draft, jobMessage, terms))
       },
       weight: ids.length,
     })

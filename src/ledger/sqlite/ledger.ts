@@ -50,7 +50,6 @@ import type {
 import type { Reads } from '../reads.ts'
 import type { SchemaLedger } from '../schemas.ts'
 import type { WorkflowLedger } from '../workflows.ts'
-import { claimedUpTo } from '../writes/claimed.ts'
 import { SqliteBulk } from './bulk/bulk.ts'
 import { prioritizeJob } from './bulk/priority.ts'
 import { Access } from './commit/access.ts'
@@ -291,7 +290,7 @@ export class SqliteLedger implements Ledger {
   claim(jobMessages: readonly ClaimedMessage[], terms: ClaimTerms): Promise<ClaimResult[]> {
     return this.#access.write((protect) => {
       if (jobMessages.length > 1) protect()
-      return claimedUpTo(jobMessages, terms, (jobMessage) =>
+      return jobMessages.map((jobMessage) =>
         claimedMessage(this.#store, jobMessage, terms, protect),
       )
     }, jobMessages.length)

@@ -83,7 +83,7 @@ async function poll(
       signal,
     })
     if (deliveries.length === 0) break
-    const round = await sift(deps, deliveries, request, context, fetched)
+    const round = await sift(deps, deliveries, request, context, fetched.hasSome)
     fetched.add(round)
     if (!fetched.hasSome) context.memory?.giveBack()
     if (round.isLast || signal.aborted) break
@@ -109,18 +109,18 @@ interface Sifted extends Round {
   isLast: boolean
 }
 
-const NOTHING_MORE: Sifted = { jobs: [], bytes: 0, hasOthers: false, isLast: true }
+const NOTHING_MORE: Sifted = { jobs: [], bytes: 0, isLast: true }
 
 /**
- * Claims the jobs of `deliveries`, as many as `fetched` still wants. If it has some already, a failure only
- * ends the FETCH; an error would lose those jobs for the client until their leases run out.
+ * Claims the jobs of `deliveries`. `hasSome`: earlier rounds of this FETCH have claimed jobs. A failure
+ * then only ends the FETCH; an error would lose those jobs for the client until their leases run out.
  */
 async function sift(
   deps: Deps,
   deliveries: Delivery[],
   request: FetchRequest,
   context: RequestContext,
-  { hasSome, left }: Pick<Fetched, 'hasSome' | 'left'>,
+  hasSome: boolean,
 ): Promise<Sifted> {
   if (!mayFetch(deps, request)) {
     // An operator told the worker to stop fetching while this FETCH waited.
@@ -130,13 +130,12 @@ async function sift(
   try {
     const whole = withoutStaged(deps, deliveries)
     const fit = withinMemory(deps, whole, context.memory)
-    const jobs = await claim(deps, withinLimits(deps, fit), request, context, left)
+    const jobs = await claim(deps, withinLimits(deps, fit), request, context)
     const isFull = fit.length < whole.length && (hasSome || jobs.length > 0)
     // A checkpoint is in the answer twice.
     const resumed = jobs.reduce((sum, job) => sum + 2 * (job.checkpoint?.state.length ?? 0), 0)
     const bytes = fit.reduce((sum, { size }) => sum + size, resumed)
-    const hasOthers = jobs.length < deliveries.length
-    return { jobs, bytes, hasOthers, isLast: isFull || !hasOthers }
+    return { jobs, bytes, isLast: isFull || jobs.length === deliveries.length }
   } catch (err) {
     if (!hasSome) throw err
     const { requestId } = context
@@ -176,10 +175,9 @@ async function claim(
   deliveries: readonly Delivery[],
   request: FetchRequest,
   context: RequestContext,
-  atMost: number,
 ): Promise<JobRow[]> {
   if (deliveries.length === 0) return []
-  const terms = { ...termsOf(deps, request, context), atMost }
+  const terms = termsOf(deps, request, context)
   const jobMessages = deliveries.map((delivery) => ({
     id: delivery.id,
     queue: delivery.queue,
@@ -278,7 +276,6 @@ function settle(
     case 'keep':
       return
     case 'paused':
-    case 'surplus':
       deps.broker.putBack([delivery])
       return
     case 'malformed': {

@@ -3,11 +3,6 @@ import type { TakeRequest } from '../../broker/broker.ts'
 import type { Clock } from '../../clock.ts'
 import type { JobRow } from '../../job/job.ts'
 
-/**
- * How many more messages a round takes after one that brought messages of jobs that are over: a round is a
- * commit, and thousands of such messages may be in front of a job (a bulk cancel).
- */
-const SPARE = 64
 /** Ends a FETCH that finds nothing but job messages of cancelled or ended jobs. */
 const MAX_SIFTING_MS = 1_000
 
@@ -22,8 +17,6 @@ export interface Round {
   jobs: JobRow[]
   /** Total size of all bodies, also of those that were no jobs: an estimate is enough to bound an answer. */
   bytes: number
-  /** Not every message became a job. */
-  hasOthers: boolean
 }
 
 /** Collects the jobs of one FETCH over its rounds, and says what to ask for in the next round. */
@@ -33,7 +26,6 @@ export class Fetched {
   readonly #startedAt: number
   #jobs: JobRow[] = []
   #bytes = 0
-  #spare = 0
   #until: number
 
   constructor(wish: Wish, clock: Clock) {
@@ -52,26 +44,20 @@ export class Fetched {
     return this.#jobs.length > 0
   }
 
-  /** How many more jobs are wanted. */
-  get left(): number {
-    return this.#wish.count - this.#jobs.length
-  }
-
   /** True when `count` jobs are there or the time is up. */
   get isOver(): boolean {
     return this.#jobs.length >= this.#wish.count || this.#clock.now() > this.#until
   }
 
   /** What the next round asks for. A FETCH that has a job no longer waits for others. */
-  next(): Pick<TakeRequest, 'queues' | 'count' | 'spare' | 'waitMs' | 'takenBytes'> {
-    const { queues, waitMs } = this.#wish
-    const left = { queues, count: this.left, ...(this.#spare > 0 && { spare: this.#spare }) }
+  next(): Pick<TakeRequest, 'queues' | 'count' | 'waitMs' | 'takenBytes'> {
+    const { queues, count, waitMs } = this.#wish
+    const left = { queues, count: count - this.#jobs.length }
     if (this.hasSome) return { ...left, waitMs: 0, takenBytes: this.#bytes }
     return { ...left, waitMs: Math.max(0, waitMs - (this.#clock.now() - this.#startedAt)) }
   }
 
-  add({ jobs, bytes, hasOthers }: Round): void {
-    this.#spare = hasOthers ? SPARE : 0
+  add({ jobs, bytes }: Round): void {
     // Rounds before the first job change nothing: they end by the time limit of the constructor.
     if (jobs.length === 0 && !this.hasSome) return
     if (!this.hasSome) this.#until = this.#clock.now() + MAX_SIFTING_MS

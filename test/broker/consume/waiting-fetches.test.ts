@@ -84,21 +84,3 @@ it('a fetch gets no more bytes than one answer may hold, including what it has a
   expect(await take(MAX_TAKEN_BYTES)).toEqual([])
   expect(idsOf(await take(MAX_TAKEN_BYTES - 1))).toEqual(['of a'])
 })
-
-it('a fetch gets spare deliveries that are here, and waits for none', async () => {
-  const { line, queueConsumers } = lineOf('a')
-  const arrive = (...orders: number[]) => {
-    for (const order of orders) {
-      const delivery = { id: `${order}`, priority: 0, order, size: 1 } as LiveDelivery
-      queueConsumers.get('a')?.add(delivery)
-    }
-    line.dispatchSoon(queueConsumers.get('a') as QueueConsumer)
-  }
-  const wants = request(['a'], { count: 1, spare: 2, hasClaimable: () => false })
-  arrive(1, 2, 3, 4)
-  expect(idsOf(await line.take(wants))).toEqual(['1', '2', '3'])
-  expect(idsOf(await line.take(wants))).toEqual(['4'])
-  const waiting = line.take(wants)
-  arrive(5, 6, 7, 8)
-  expect(idsOf(await waiting)).toEqual(['5', '6', '7'])
-})

@@ -57,18 +57,6 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       })
     })
 
-    it('looks at no more messages once as many jobs are claimed as are wanted', async () => {
-      const ids: string[] = []
-      for (let n = 0; n < 4; n++) ids.push((await pushed(ledger)).id)
-      const [over = '', , , last = ''] = ids
-      await ledger.cancel(over, NOW)
-      const messages = ids.map((id) => jobMessage(id))
-      const results = await ledger.claim(messages, { ...TERMS, atMost: 2 })
-      const verdicts = results.map(({ verdict }) => verdict)
-      expect(verdicts).toEqual(['drop', 'claimed', 'claimed', 'surplus'])
-      expect(await row(last)).toMatchObject({ state: 'available', attempt: 0 })
-    })
-
     it('sets no execution timeout for timeout 0', async () => {
       expect((await fetched(ledger, { timeoutMs: 0 })).timeoutAt).toBeNull()
     })

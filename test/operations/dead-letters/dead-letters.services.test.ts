@@ -134,9 +134,10 @@ describe('retry of a dead letter', () => {
     ])
   })
 
-  it('ignores other members of its body', async () => {
+  it('refuses other members of its body, which may be a misspelt override', async () => {
     const path = `/ojs/v1/dead-letter/${await bury()}/retry`
-    expect((await gateway.request('POST', path, { reason: 'mended' })).status).toBe(200)
+    const { status, body } = await gateway.request('POST', path, { overrides: { args: [2] } })
+    expect([status, body.error.details.field]).toEqual([400, 'overrides'])
   })
 
   it('can fail, be listed and be retried again', async () => {

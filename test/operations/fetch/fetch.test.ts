@@ -31,7 +31,7 @@ let buffered: Delivery[]
 /** How many deliveries the buffers hand out per call. */
 let perTake: number
 /** The arguments of each call of `take`. */
-let asked: { count: number; spare?: number; takenBytes: number | undefined }[]
+let asked: { count: number; takenBytes: number | undefined }[]
 /** Runs before the second `take` answers. */
 let beforeSecondTake: () => unknown
 
@@ -42,8 +42,8 @@ beforeEach(async () => {
   asked = []
   beforeSecondTake = () => {}
   stage = onToldBroker(harness, {
-    take: async ({ count, spare, takenBytes }) => {
-      asked.push({ count, takenBytes, ...(spare !== undefined && { spare }) })
+    take: async ({ count, takenBytes }) => {
+      asked.push({ count, takenBytes })
       if (asked.length === 2) await beforeSecondTake()
       return buffered.splice(0, perTake)
     },
@@ -210,24 +210,8 @@ describe('FETCH, after it took job messages of cancelled jobs', () => {
     expect((await fetchNow({ count: 3 })).map(({ id }) => id)).toEqual(ids)
     expect(asked).toEqual([
       { count: 3, takenBytes: undefined },
-      { count: 2, takenBytes: 2 * SIZE, spare: 64 },
+      { count: 2, takenBytes: 2 * SIZE },
     ])
-  })
-
-  it('takes more than it wants, because each take is a commit, and puts back what is too much', async () => {
-    await cancelledAndPushed(0)
-    perTake = 1
-    beforeSecondTake = () => {
-      perTake = Number.POSITIVE_INFINITY
-    }
-    const ids = await cancelledAndPushed(3)
-    expect((await fetchNow({ count: 1 })).map(({ id }) => id)).toEqual(ids.slice(0, 1))
-    expect(asked).toEqual([
-      { count: 1, takenBytes: undefined },
-      { count: 1, takenBytes: undefined, spare: 64 },
-    ])
-    expect(told).toEqual(['ack', 'ack', 'put back 1', 'put back 1'])
-    for (const id of ids.slice(1)) expect(await now(id)).toMatchObject({ attempt: 0 })
   })
 
   it('counts only takes that brought a job towards takenBytes', async () => {
@@ -244,8 +228,8 @@ describe('FETCH, after it took job messages of cancelled jobs', () => {
     expect(await fetchNow({ count: 2 })).toMatchObject([{ id }])
     expect(asked).toEqual([
       { count: 2, takenBytes: undefined },
-      { count: 2, takenBytes: undefined, spare: 64 },
-      { count: 1, takenBytes: 2 * SIZE, spare: 64 },
+      { count: 2, takenBytes: undefined },
+      { count: 1, takenBytes: 2 * SIZE },
     ])
   })
 
