@@ -314,7 +314,8 @@ class Run {
         return { won: (await revive(ledger, id, NOW)) === 'stale' ? null : 'revive', id }
       case 'cancelAny': {
         const cancelled = await ledger.cancelAny(id, QUEUES[0] ?? '', NOW)
-        return { won: typeof cancelled === 'string' ? null : 'end', id }
+        const isCancelled = typeof cancelled !== 'string' && !isStale(cancelled)
+        return { won: isCancelled ? 'end' : null, id }
       }
       case 'deleteDeadLetter':
         return { won: (await deleteDeadLetter(ledger, id, NOW)) ? 'withdraw' : null, id }
