@@ -9,7 +9,7 @@ import { pruneCommand } from './cli/prune.ts'
 import { recoverCommand } from './cli/recover.ts'
 import { serveCommand } from './cli/serve.ts'
 import { topologyCommand } from './cli/topology.ts'
-import { VARIABLES } from './config.ts'
+import { VARIABLES } from './config/variables.ts'
 import { ownVersion } from './own-version.ts'
 
 const COMMANDS: Readonly<Record<string, Command>> = {

@@ -19,7 +19,7 @@ export async function askGateway(
   { url, env }: { url: string | undefined; env: NodeJS.ProcessEnv },
 ): Promise<number> {
   const scheme = env['OJS_TLS_CERT'] ? 'https' : 'http'
-  // Empty counts as unset, as in `config.ts`.
+  // Empty counts as unset, as in `config/readers.ts`.
   const base = url ?? (env['OJS_URL'] || `${scheme}://127.0.0.1:${env['OJS_PORT'] || 8080}`)
   const key = env['OJS_API_KEY']
   // Node.js would refuse such a header, and the error would read as if no gateway had answered.

@@ -1,5 +1,5 @@
 /** `ojs-rabbitmq ledger`: checks a ledger, and copies one between SQLite and PostgreSQL, while no gateway runs. */
-import { ConfigError, readConfig } from '../config.ts'
+import { ConfigError, readConfig } from '../config/config.ts'
 import { checkLedger } from '../ledger/transfer/check.ts'
 import { copyLedger } from '../ledger/transfer/copy.ts'
 import { postgresStore } from '../ledger/transfer/postgres-store.ts'

@@ -1,6 +1,6 @@
 /** `ojs-rabbitmq serve`: runs the gateway until a signal, and stops it in time. */
 import { readFileSync } from 'node:fs'
-import { ConfigError, readConfig } from '../config.ts'
+import { ConfigError, readConfig } from '../config/config.ts'
 import { createLogger } from '../logger.ts'
 import { type Command, complain, printable } from './command.ts'
 

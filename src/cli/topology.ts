@@ -1,5 +1,5 @@
 /** `ojs-rabbitmq topology diff`: compares what RabbitMQ has with what would be declared. */
-import { readConfig } from '../config.ts'
+import { readConfig } from '../config/config.ts'
 import { type Command, complain, printable } from './command.ts'
 
 /** Compares what RabbitMQ has with what the gateway would declare. Declares nothing. */

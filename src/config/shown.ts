@@ -1,5 +1,6 @@
 /** The settings that operators may see: a list of those that are shown, so that a new secret never is. */
-import type { Config, VARIABLES } from './config.ts'
+import type { Config } from './config.ts'
+import type { Name } from './variables.ts'
 
 export interface ShownSetting {
   value: unknown
@@ -8,7 +9,7 @@ export interface ShownSetting {
 }
 
 /** Neither addresses and paths, nor what holds or guards a secret. */
-const SHOWN: readonly [keyof typeof VARIABLES, (config: Config) => unknown][] = [
+const SHOWN: readonly [Name, (config: Config) => unknown][] = [
   ['OJS_LEDGER_SYNC', ({ ledgerSync }) => ledgerSync],
   ['OJS_LEDGER_REPLICATED', ({ isLedgerReplicated }) => isLedgerReplicated],
   ['OJS_QUEUE_TYPE', ({ queueType }) => queueType],

@@ -1,8 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { ConfigError, readConfig, VARIABLES } from '../src/config.ts'
-import { temporaryDirectory } from './support/temporary-directory.ts'
+import { ConfigError, readConfig } from '../../src/config/config.ts'
+import { VARIABLES } from '../../src/config/variables.ts'
+import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 describe('configuration', () => {
   it('has a default for everything', () => {
@@ -34,7 +35,7 @@ describe('configuration', () => {
   })
 
   it('knows all variables that docker-compose.yml sets, and treats their empty defaults as unset', () => {
-    const file = readFileSync(new URL('../docker-compose.yml', import.meta.url), 'utf8')
+    const file = readFileSync(new URL('../../docker-compose.yml', import.meta.url), 'utf8')
     const lines = file.matchAll(/^ {6}(OJS_\w+): "?(.*?)"?$/gm)
     // Replaces `${NAME:-default}` by its default, as Docker Compose does when NAME is not set.
     const env = [...lines].map(([, name = '', value = '']) => [
@@ -53,7 +54,7 @@ describe('configuration', () => {
   })
 
   it('pins the minor version of RabbitMQ in docker-compose.yml, and limits the size of logs there', () => {
-    const file = readFileSync(new URL('../docker-compose.yml', import.meta.url), 'utf8')
+    const file = readFileSync(new URL('../../docker-compose.yml', import.meta.url), 'utf8')
     // Minor versions of PostgreSQL read each other's data.
     expect(file.match(/image: \S+/g)).toEqual([
       expect.stringMatching(/rabbitmq:\d+\.\d+-management$/),
@@ -64,7 +65,7 @@ describe('configuration', () => {
   })
 
   it('builds the image without install scripts, and runs it with a read-only file system', () => {
-    const read = (name: string) => readFileSync(new URL(`../${name}`, import.meta.url), 'utf8')
+    const read = (name: string) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8')
     const commands = read('Dockerfile').match(/npm (?:install|ci|prune|rebuild)\b[^&\n]*/g)
     expect(commands?.length).toBeGreaterThanOrEqual(2)
     for (const command of commands ?? []) {

@@ -1,9 +1,10 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { readConfig, VARIABLES } from '../src/config.ts'
-import { shownConfig } from '../src/shown-config.ts'
-import { scratchDir } from './sdk/bundle.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { shownConfig } from '../../src/config/shown.ts'
+import { VARIABLES } from '../../src/config/variables.ts'
+import { scratchDir } from '../sdk/bundle.ts'
 
 const dir = scratchDir()
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { expect, it, onTestFinished } from 'vitest'
-import { readConfig } from '../../src/config.ts'
+import { readConfig } from '../../src/config/config.ts'
 import { createStandbyService } from '../../src/http/standby.ts'
 import type { StandbyFacts } from '../../src/operations/health.ts'
 import { assertDescribed } from '../support/checker/answers.ts'

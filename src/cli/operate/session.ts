@@ -84,7 +84,7 @@ function titleOf(path: string): string {
 }
 
 function urlOf({ url }: CommonOptions, env: NodeJS.ProcessEnv): string {
-  // Empty counts as unset, as in `config.ts`.
+  // Empty counts as unset, as in `config/readers.ts`.
   const scheme = env['OJS_TLS_CERT'] ? 'https' : 'http'
   return url ?? (env['OJS_URL'] || `${scheme}://127.0.0.1:${env['OJS_PORT'] || 8080}`)
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { topologyDiff } from '../../../src/broker/topology/topology-diff.ts'
-import { readConfig } from '../../../src/config.ts'
+import { readConfig } from '../../../src/config/config.ts'
 import { createVhost, vhostForAll } from '../../support/broker/rabbit.ts'
 import { startTestGateway } from '../../support/gateway/in-process.ts'
 

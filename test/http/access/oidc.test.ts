@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readConfig } from '../../../src/config.ts'
+import { readConfig } from '../../../src/config/config.ts'
 import { newApiKey } from '../../../src/http/access/api-keys.ts'
 import { parseOidc } from '../../../src/http/access/oidc/oidc-config.ts'
 import { Seal } from '../../../src/http/access/oidc/pending.ts'

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { readConfig } from '../../../src/config.ts'
+import { readConfig } from '../../../src/config/config.ts'
 import { type Gateway, startGateway } from '../../../src/gateway.ts'
 import { createLogger } from '../../../src/logger.ts'
 import { assertDescribed } from '../checker/answers.ts'
