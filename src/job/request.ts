@@ -117,8 +117,8 @@ export interface NackRequest {
 export interface SettleRequest {
   /** For items that name none. */
   worker_id?: string | null
-  /** At most 1,000. */
-  items: SettleItem[]
+  /** At most 1,000, which are checked one by one. */
+  items: unknown[]
 }
 
 /** The members of an ACK or a NACK, which are checked item by item. */

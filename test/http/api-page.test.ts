@@ -16,6 +16,7 @@ import {
   FETCH_SCHEMA,
   HEARTBEAT_SCHEMA,
   NACK_SCHEMA,
+  SETTLE_ITEM_SCHEMA,
   SETTLE_SCHEMA,
 } from '../../src/schemas/requests/workers.ts'
 
@@ -57,7 +58,7 @@ describe('docs/reference/http.md names each member that the schemas of requests 
     ['ACK', [...named(ACK_SCHEMA), 'result']],
     ['NACK', named(NACK_SCHEMA)],
     ['Many at once', named(SETTLE_SCHEMA)],
-    ['Many at once', named(SETTLE_SCHEMA.properties.items.items)],
+    ['Many at once', named(SETTLE_ITEM_SCHEMA)],
     ['Heartbeat', named(HEARTBEAT_SCHEMA)],
     ['Progress', named(PROGRESS_SCHEMA).filter((name) => name !== 'job_id')],
     ['Checkpoint', named(CHECKPOINT_SCHEMA).filter((name) => name !== 'job_id')],

@@ -3116,6 +3116,7 @@ export interface BatchRequest {
    * @maxItems 1000
    */
   jobs: [PushRequest, ...PushRequest[]]
+  atomicity?: 'atomic' | null
 }
 export interface PriorityRequest {
   priority: number

@@ -6,12 +6,19 @@ import { OJS_MEDIA_TYPE } from '../../job/document.ts'
 import { partOfHeap, UNCOUNTED_BYTES } from '../../memory.ts'
 import { heapOfText } from '../../schemas/json/json-heap.ts'
 import {
+  type ListMember,
+  parseJsonList,
+  parseJsonListInSlices,
+} from '../../schemas/json/json-list.ts'
+import {
+  type Afford,
   JSON_LIMITS,
   type JsonLimits,
   parseJsonInSlices,
   parseJsonObject,
   valueLimits,
 } from '../../schemas/json/json-text.ts'
+import { MAX_IDS } from '../../schemas/requests/shared-members.ts'
 import { inSlices } from '../../slices.ts'
 import { BodyBudget, type Incoming } from './body-budget.ts'
 import { isPacked, UNPACKER_BYTES, type Unpacking, unpack } from './unpacking.ts'
@@ -27,7 +34,7 @@ interface Body extends Incoming {
 const MAX_EMPTY = 64
 
 interface Reading {
-  limits?: JsonLimits
+  limits?: JsonLimits | ListMember
   budget?: BodyBudget
 }
 
@@ -46,6 +53,22 @@ export async function readJson(
   if (hasBody(request)) requireJson(request.headers)
   const body = await readBody(request, response, maxBytes, budget)
   return parsed(request, body, body.pieces.take(), { limits, budget })
+}
+
+/**
+ * As `readJson`, for a list `name` of documents each of which may be refused by itself: one that is too deep, or
+ * has a number that JavaScript would change, becomes `Unreadable`. What is not JSON is a 400 as a whole.
+ */
+export async function readJsonList(
+  request: Request,
+  response: Response,
+  { maxBodyBytes, maxBatchBytes }: { maxBodyBytes: number; maxBatchBytes: number },
+  name: string,
+): Promise<Record<string, unknown>> {
+  const { maxHeap } = valueLimits(JSON_LIMITS, maxBatchBytes)
+  const item = valueLimits(JSON_LIMITS, maxBodyBytes)
+  const limits = { name, maxItems: MAX_IDS, item, maxHeap, mayBeBroken: false }
+  return readJson(request, response, maxBatchBytes, { limits })
 }
 
 /**
@@ -81,17 +104,30 @@ function parsed(
   bytes: Buffer,
   { limits, budget }: Required<Reading>,
 ): Record<string, unknown> | Promise<Record<string, unknown>> {
-  if (bytes.length < UNCOUNTED_BYTES) return parseJsonObject(bytes, limits)
-  const limited = limits.maxHeap === undefined ? valueLimits(limits, body.maxBytes) : limits
-  return parseLarge(request, bytes, limited).finally(() => budget.end(body))
+  if (bytes.length < UNCOUNTED_BYTES) return parseWhole(bytes, limits)
+  const isBounded = isList(limits) || limits.maxHeap !== undefined
+  const bounded = isBounded ? limits : valueLimits(limits, body.maxBytes)
+  return parseLarge(request, bytes, bounded).finally(() => budget.end(body))
 }
 
-async function parseLarge({ memory }: Request, bytes: Buffer, limits: JsonLimits) {
+async function parseLarge({ memory }: Request, bytes: Buffer, limits: JsonLimits | ListMember) {
   const afford = (heap: number) => memory.require(heap)
   afford(heapOfText(bytes))
-  return bytes.length < SLICED_BYTES
-    ? parseJsonObject(bytes, limits, afford)
-    : await inSlices(parseJsonInSlices(bytes, limits, afford))
+  if (bytes.length < SLICED_BYTES) return parseWhole(bytes, limits, afford)
+  const work = isList(limits)
+    ? parseJsonListInSlices(bytes, limits, afford)
+    : parseJsonInSlices(bytes, limits, afford)
+  return await inSlices(work)
+}
+
+function parseWhole(bytes: Buffer, limits: JsonLimits | ListMember, afford?: Afford) {
+  return isList(limits)
+    ? parseJsonList(bytes, limits, afford)
+    : parseJsonObject(bytes, limits, afford)
+}
+
+function isList(limits: JsonLimits | ListMember): limits is ListMember {
+  return 'item' in limits
 }
 
 function hasBody({ headers }: Request): boolean {

@@ -38,7 +38,10 @@ export const PUSH_BATCH: Description = {
   // The parser checks the jobs one by one, so that its errors name the job.
   body: {
     ...BATCH_SCHEMA,
-    properties: { jobs: { ...BATCH_SCHEMA.properties.jobs, items: PUSH_SCHEMA } },
+    properties: {
+      ...BATCH_SCHEMA.properties,
+      jobs: { ...BATCH_SCHEMA.properties.jobs, items: PUSH_SCHEMA },
+    },
   },
   answers: Object.fromEntries(
     [201, 200].map((status) => [

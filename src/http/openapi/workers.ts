@@ -4,6 +4,7 @@ import {
   FETCH_SCHEMA,
   HEARTBEAT_SCHEMA,
   NACK_SCHEMA,
+  SETTLE_ITEM_SCHEMA,
   SETTLE_SCHEMA,
 } from '../../schemas/requests/workers.ts'
 import type { Description } from './description.ts'
@@ -80,12 +81,15 @@ export const NACK_OF_PATH: Description = {
   answers: { 200: object({ ...NACKED, job: JOB }) },
 }
 
-const { items } = SETTLE_SCHEMA.properties
 const SETTLED = {
-  ...items,
+  ...SETTLE_SCHEMA.properties.items,
   items: {
-    ...items.items,
-    properties: { ...NACK_SCHEMA.properties, ...ACK_SCHEMA.properties, ...items.items.properties },
+    ...SETTLE_ITEM_SCHEMA,
+    properties: {
+      ...NACK_SCHEMA.properties,
+      ...ACK_SCHEMA.properties,
+      ...SETTLE_ITEM_SCHEMA.properties,
+    },
   },
 }
 

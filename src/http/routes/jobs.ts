@@ -6,11 +6,9 @@ import { activate } from '../../operations/enqueue/activate.ts'
 import { type Pushed, push } from '../../operations/enqueue/push.ts'
 import { type PushedBatch, pushBatch } from '../../operations/enqueue/push-batch.ts'
 import { info } from '../../operations/info.ts'
-import { LIST_LIMITS, valueLimits } from '../../schemas/json/json-text.ts'
-import { explainItem } from '../../schemas/requests/batch-item.ts'
 import { traced } from '../../telemetry/tracing.ts'
 import { mayReadPayloads } from '../access/roles.ts'
-import { readJson, readOptionalJson } from '../message/body.ts'
+import { readJson, readJsonList, readOptionalJson } from '../message/body.ts'
 import { answer, replayHeader } from '../message/respond.ts'
 import { ACTIVATE, CANCEL, INFO, PUSH, PUSH_BATCH } from '../openapi/jobs.ts'
 import { type Endpoint, pathParameter } from '../route.ts'
@@ -39,12 +37,7 @@ export function jobRoutes({ deps }: Door): Endpoint[] {
       access: ['producer'],
       scoping: 'own',
       async handle(request, response) {
-        const { maxBodyBytes, maxBatchBytes } = deps.settings
-        const limits = valueLimits(LIST_LIMITS, maxBatchBytes, maxBodyBytes)
-        const reading = readJson(request, response, maxBatchBytes, { limits })
-        const body = await reading.catch((error: unknown) => {
-          throw explainItem(error)
-        })
+        const body = await readJsonList(request, response, deps.settings, 'jobs')
         answerBatch(response, await pushBatch(deps, body, request.context))
       },
     },

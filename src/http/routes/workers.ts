@@ -8,9 +8,8 @@ import { fetch, giveBack } from '../../operations/fetch/fetch.ts'
 import { ack } from '../../operations/lease/ack.ts'
 import { nack } from '../../operations/lease/nack.ts'
 import { type Settled, settle } from '../../operations/lease/settle.ts'
-import { LIST_LIMITS, valueLimits } from '../../schemas/json/json-text.ts'
 import { traced } from '../../telemetry/tracing.ts'
-import { readJson, readOptionalJson } from '../message/body.ts'
+import { readJson, readJsonList, readOptionalJson } from '../message/body.ts'
 import { visibleError } from '../message/render-error.ts'
 import { answer } from '../message/respond.ts'
 import { ACK, ACK_OF_PATH, FETCH, NACK, NACK_OF_PATH, SETTLE } from '../openapi/workers.ts'
@@ -92,9 +91,7 @@ const nacked = ({ deps }: Door, body: object, { context }: Request) =>
 
 /** Answers each item as its own request would be answered, but without the whole job. */
 async function settleJobs({ deps }: Door, request: Request, response: Response): Promise<void> {
-  const { maxBodyBytes, maxBatchBytes } = deps.settings
-  const limits = valueLimits(LIST_LIMITS, maxBatchBytes, maxBodyBytes)
-  const body = await readJson(request, response, maxBatchBytes, { limits })
+  const body = await readJsonList(request, response, deps.settings, 'items')
   const settled = await settle(deps, body, request.context)
   const items = settled.map((item) => settledDocument(deps, item, request))
   answer(response, 200, `{"items":[${items.join(',')}]}`)

@@ -8,6 +8,7 @@ import type { Cancelled } from '../../ledger/ended.ts'
 import type { Admitted, EnqueueTerms, Unsettled } from '../../ledger/enqueued.ts'
 import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'
 import { CostBudget, stepsFor } from '../../schemas/args/cost-budget.ts'
+import { Unreadable } from '../../schemas/json/json-list.ts'
 import { atIndex } from '../../schemas/requests/batch-item.ts'
 import { parseBatch, parsePush } from '../../schemas/requests/validator.ts'
 import { startNow } from '../../slices.ts'
@@ -48,15 +49,24 @@ export interface PushedBatch {
  */
 export async function pushBatch(
   deps: Deps,
-  body: unknown,
+  body: Record<string, unknown>,
   context: RequestContext,
 ): Promise<PushedBatch> {
+  requireAllReadable(body['jobs'])
   return await once(
     deps,
     { endpoint: 'jobs/batch', body, context },
     (terms) => pushNew(deps, body, context, terms),
     (remembered, request) => replayed(deps, remembered, request),
   )
+}
+
+/** Before the request is compared with others, which only JSON can be. */
+function requireAllReadable(items: unknown): void {
+  if (!Array.isArray(items)) return
+  for (const [index, item] of items.entries()) {
+    if (item instanceof Unreadable) throw atIndex(item.error, index)
+  }
 }
 
 async function pushNew(

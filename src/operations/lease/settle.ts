@@ -2,7 +2,9 @@
 import type { JobRow } from '../../job/job.ts'
 import type { SettleItem, SettleRequest } from '../../job/request.ts'
 import { isTraceparent, isTracestate } from '../../job/trace/traceparent.ts'
-import { parseSettle } from '../../schemas/requests/validator.ts'
+import { requireReadable } from '../../schemas/json/json-list.ts'
+import { jobIdIn } from '../../schemas/requests/invalid-events.ts'
+import { parseSettle, parseSettleItem } from '../../schemas/requests/validator.ts'
 import { startNow } from '../../slices.ts'
 import { traced } from '../../telemetry/tracing.ts'
 import type { Deps, RequestContext } from '../deps.ts'
@@ -12,7 +14,7 @@ import { nack } from './nack.ts'
 /** What became of one item. `error`: what the ACK or NACK threw; the item changed nothing. */
 export type Settled =
   | { action: SettleItem['action']; job: JobRow }
-  | { action: SettleItem['action']; id: unknown; error: unknown }
+  | { id: unknown; error: unknown }
 
 /**
  * The list pauses after this time, as a group commit does: only megabytes of results take so long. What comes
@@ -24,7 +26,7 @@ const TURN_MS = 50
  * ACKs and NACKs of many jobs (an addition): each item is settled and answered exactly as its own request
  * would be. The ledger is asked for all of them in one turn, so that they share a group commit; a NACK whose retry
  * queue is yet to be declared is therefore held by the ledger instead. Resolves after the commits, in the order of the items. Throws 400 for a malformed
- * list, of which nothing is settled.
+ * list, of which nothing is settled; a malformed item is refused by its own answer.
  */
 export async function settle(
   deps: Deps,
@@ -43,8 +45,7 @@ function* begin(
   const outcomes: Promise<Settled>[] = []
   let until = performance.now() + TURN_MS
   for (const item of items) {
-    const own = item['worker_id'] == null ? { ...item, worker_id } : item
-    outcomes.push(settleOne(deps, own, contextOf(item, context)))
+    outcomes.push(settleOne(deps, { item, worker_id }, context))
     if (performance.now() < until) continue
     yield
     until = performance.now() + TURN_MS
@@ -52,16 +53,24 @@ function* begin(
   return outcomes
 }
 
-async function settleOne(deps: Deps, item: SettleItem, context: RequestContext): Promise<Settled> {
-  const { action } = item
+async function settleOne(
+  deps: Deps,
+  { item, worker_id }: { item: unknown; worker_id: SettleRequest['worker_id'] },
+  shared: RequestContext,
+): Promise<Settled> {
   try {
+    requireReadable(item)
+    const parsed = parseSettleItem(item)
+    const { action } = parsed
+    const own = parsed['worker_id'] == null ? { ...parsed, worker_id } : parsed
+    const context = contextOf(parsed, shared)
     const job =
       action === 'ack'
-        ? await traced('ojs.ack', context, () => ack(deps, item, context))
-        : await traced('ojs.nack', context, () => nack(deps, item, context, { mayWait: false }))
+        ? await traced('ojs.ack', context, () => ack(deps, own, context))
+        : await traced('ojs.nack', context, () => nack(deps, own, context, { mayWait: false }))
     return { action, job }
   } catch (error) {
-    return { action, id: item['job_id'], error }
+    return { id: jobIdIn(item), error }
   }
 }
 

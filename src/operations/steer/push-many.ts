@@ -1,6 +1,7 @@
 /** Bulk enqueue: a PUSH for each job, with a result for each (OJS bulk operations). */
 import { invalidField, OjsError } from '../../errors.ts'
 import type { JobRow } from '../../job/job.ts'
+import { requireReadable } from '../../schemas/json/json-list.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { type Pushed, push } from '../enqueue/push.ts'
 import { pushBatch } from '../enqueue/push-batch.ts'
@@ -93,6 +94,7 @@ function ofItem(context: RequestContext, index: number): RequestContext {
 
 async function pushed(deps: Deps, job: unknown, context: RequestContext): Promise<ManyItem> {
   try {
+    requireReadable(job)
     return itemOf(await push(deps, job, context))
   } catch (error) {
     if (error instanceof OjsError) return { status: 'failed', error }

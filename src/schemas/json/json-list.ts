@@ -2,11 +2,13 @@
 import { OjsError } from '../../errors.ts'
 import { afterString, byteAt, COLON, COMMA, depthChange, OPEN_ARRAY, QUOTE } from './json-scan.ts'
 import {
-  heapOfValues,
+  type Afford,
+  heapInSlices,
   type JsonLimits,
   listOf,
   parseJsonInSlices,
   parseJsonObject,
+  SLICE_BYTES,
 } from './json-text.ts'
 
 /** A list whose items belong to different parties, so that one item must not spoil the others. */
@@ -16,48 +18,84 @@ export interface ListMember {
   maxItems: number
   /** The limits of one item, which must be an object. */
   item: JsonLimits
+  /** The heap that all values of the document may take; absent: any. */
+  maxHeap?: number
+  /** Whether an item may even be no JSON, as where Python writes `NaN`. */
+  mayBeBroken: boolean
 }
 
 /** Takes the place of an item that could not be read. */
 export class Unreadable {
   readonly text: Buffer
-  readonly problem: string
+  /** Its `details.field` is a place in the item. */
+  readonly error: OjsError
 
-  constructor(text: Buffer, problem: string) {
+  constructor(text: Buffer, error: OjsError) {
     this.text = text
-    this.problem = problem
+    this.error = error
   }
+}
+
+/** Throws the error of an item that could not be read. */
+export function requireReadable(item: unknown): void {
+  if (item instanceof Unreadable) throw item.error
 }
 
 /**
  * As `parseJsonObject`, for a document whose list has items of different parties. An item becomes
- * `Unreadable`, without affecting the others, if it is too deep, is not JSON (Python writes `NaN`) or not
- * UTF-8, or has a number that JavaScript would change. Throws if anything else in the document is wrong.
+ * `Unreadable`, without affecting the others, if it is too deep, has too many values or a number that
+ * JavaScript would change; where items may be broken, also if it is no JSON in UTF-8. Throws if anything else
+ * in the document is wrong.
  */
-export function parseJsonList(bytes: Buffer, list: ListMember): Record<string, unknown> {
-  const limits = listOf(list.item)
+export function parseJsonList(
+  bytes: Buffer,
+  list: ListMember,
+  afford: Afford = () => {},
+): Record<string, unknown> {
+  const grant = new Grant(afford)
   try {
-    return parseJsonObject(bytes, limits)
+    return parseJsonObject(bytes, limitsOf(list), grant.ask)
   } catch (error) {
-    return drained(oneByOne(bytes, list, error))
+    return drained(oneByOne(bytes, list, { error, grant }))
   }
 }
 
-/**
- * As `parseJsonList`, but pauses (`yield`) where something else may run. `afford`: as for `parseJsonInSlices`;
- * it must not throw an `OjsError`.
- */
+/** As `parseJsonList`, but pauses (`yield`) where something else may run. */
 export function* parseJsonListInSlices(
   bytes: Buffer,
   list: ListMember,
-  afford: (bytes: number) => void,
+  afford: Afford,
 ): Generator<void, Record<string, unknown>> {
+  const grant = new Grant(afford)
   try {
-    return yield* parseJsonInSlices(bytes, listOf(list.item), afford)
+    return yield* parseJsonInSlices(bytes, limitsOf(list), grant.ask)
   } catch (error) {
-    if (!(error instanceof OjsError)) throw error
-    afford(heapOfValues(bytes))
-    return yield* oneByOne(bytes, list, error)
+    return yield* oneByOne(bytes, list, { error, grant })
+  }
+}
+
+function limitsOf({ item, maxHeap = Number.POSITIVE_INFINITY }: ListMember): JsonLimits {
+  return { ...listOf(item), maxHeap, maxPartHeap: item.maxHeap ?? maxHeap }
+}
+
+/** Asks for the heap of a document once, although it may be read twice. */
+class Grant {
+  #answer: 'none' | 'no' | 'yes' = 'none'
+  readonly #afford: Afford
+
+  constructor(afford: Afford) {
+    this.#afford = afford
+  }
+
+  get isRefused(): boolean {
+    return this.#answer === 'no'
+  }
+
+  readonly ask = (bytes: number): void => {
+    if (this.#answer === 'yes') return
+    this.#answer = 'no'
+    this.#afford(bytes)
+    this.#answer = 'yes'
   }
 }
 
@@ -65,20 +103,30 @@ export function* parseJsonListInSlices(
 function* oneByOne(
   bytes: Buffer,
   list: ListMember,
-  error: unknown,
+  { error, grant }: { error: unknown; grant: Grant },
 ): Generator<void, Record<string, unknown>> {
-  const edges = edgesIn(bytes, list)
+  if (grant.isRefused || !isOfItems(error, list)) throw error
+  const heap = yield* heapInSlices(bytes)
+  if (heap > (list.maxHeap ?? heap)) throw error
+  grant.ask(heap)
+  const edges = yield* edgesIn(bytes, list)
   if (edges === null) throw error
   const [opening, ...ends] = edges
-  const frame = [bytes.subarray(0, opening), EMPTY, bytes.subarray((ends.at(-1) ?? opening) + 1)]
+  const around = [bytes.subarray(0, opening), EMPTY, bytes.subarray((ends.at(-1) ?? opening) + 1)]
+  const frame = parseJsonObject(Buffer.concat(around), limitsOf(list))
   const items: (Record<string, unknown> | Unreadable)[] = []
   let from = opening + 1
   for (const end of ends) {
-    items.push(itemOf(bytes.subarray(from, end), list.item))
+    items.push(yield* itemOf(bytes.subarray(from, end), list))
     from = end + 1
     yield
   }
-  return { ...parseJsonObject(Buffer.concat(frame), listOf(list.item)), [list.name]: items }
+  return { ...frame, [list.name]: items }
+}
+
+/** Whether an error may be about single items, which the list survives. */
+function isOfItems(error: unknown, { mayBeBroken }: ListMember): error is OjsError {
+  return error instanceof OjsError && (mayBeBroken || error.code !== 'invalid_payload')
 }
 
 function drained<T>(work: Generator<void, T>): T {
@@ -90,11 +138,14 @@ function drained<T>(work: Generator<void, T>): T {
 
 const EMPTY = Buffer.from('[]')
 
-function itemOf(bytes: Buffer, limits: JsonLimits): Record<string, unknown> | Unreadable {
+function* itemOf(
+  bytes: Buffer,
+  list: ListMember,
+): Generator<void, Record<string, unknown> | Unreadable> {
   try {
-    return parseJsonObject(bytes, limits)
+    return yield* parseJsonInSlices(bytes, list.item)
   } catch (error) {
-    if (error instanceof OjsError) return new Unreadable(bytes, error.message)
+    if (isOfItems(error, list)) return new Unreadable(bytes, error)
     throw error
   }
 }
@@ -130,10 +181,15 @@ type Edges = [opening: number, ...ends: number[]]
  * Finds the items by strings, brackets and commas alone, so they need not be valid JSON. Null if these do not
  * reveal the items. Of members with the same name the last counts, as for `JSON.parse`.
  */
-function edgesIn(bytes: Buffer, { name, maxItems }: ListMember): Edges | null {
+function* edgesIn(bytes: Buffer, { name, maxItems }: ListMember): Generator<void, Edges | null> {
   let found: Edges | null = null
   let open: Edges | null = null
+  let until = SLICE_BYTES
   for (const { at, byte, depth, key } of marks(bytes)) {
+    if (at > until) {
+      yield
+      until = at + SLICE_BYTES
+    }
     if (open === null) {
       if (depth === 2 && byte === OPEN_ARRAY && key === name) open = [at]
     } else if (depth === 1) {

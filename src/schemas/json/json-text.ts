@@ -22,20 +22,18 @@ export function listOf(item: JsonLimits): JsonLimits {
  */
 const LEAST_HEAP = 16 * 1024 * 1024
 
-/** `limits` with those for the values of a document of `maxBytes`, of which a part may have `maxPartBytes`. */
+/** `limits` with that for the values of a document of `maxBytes`. */
 export function valueLimits(
   limits: JsonLimits,
   maxBytes: number,
-  maxPartBytes = maxBytes,
-): JsonLimits {
-  const heapFor = (bytes: number) => Math.max(LEAST_HEAP, 8 * bytes)
-  return { ...limits, maxHeap: heapFor(maxBytes), maxPartHeap: heapFor(maxPartBytes) }
+): JsonLimits & { maxHeap: number } {
+  return { ...limits, maxHeap: Math.max(LEAST_HEAP, 8 * maxBytes) }
 }
 
-/** Batches (seed 001 §9.2) and workflows. */
+/** Workflows. */
 export const LIST_LIMITS = listOf(JSON_LIMITS)
 
-type Afford = (bytes: number) => void
+export type Afford = (bytes: number) => void
 
 /**
  * Parses the bytes of an HTTP body or a foreign AMQP message, which must be a JSON object. Throws `OjsError`
@@ -67,13 +65,13 @@ export function parseJsonObject(
 }
 
 /** So many bytes are scanned or parsed within some milliseconds. */
-const SLICE_BYTES = 65_536
+export const SLICE_BYTES = 65_536
 
 /** As `parseJsonObject`, but pauses (`yield`) where something else may run, for texts that take long. */
 export function* parseJsonInSlices(
   bytes: Buffer,
   limits: JsonLimits,
-  afford: Afford,
+  afford: Afford = () => {},
 ): Generator<void, Record<string, unknown>> {
   const spans = new Spans(SLICE_BYTES)
   const start = startOf(bytes)
@@ -126,6 +124,13 @@ export function refuseUnkeepable(bytes: Buffer): void {
 export function heapOfValues(bytes: Buffer): number {
   const state = new Scan(0, { maxDepth: Number.POSITIVE_INFINITY })
   state.go(bytes, bytes.length)
+  return state.heapBytes
+}
+
+/** The same, in slices. */
+export function* heapInSlices(bytes: Buffer): Generator<void, number> {
+  const state = new Scan(0, { maxDepth: Number.POSITIVE_INFINITY })
+  while (state.go(bytes, Math.min(state.at + SLICE_BYTES, bytes.length))) yield
   return state.heapBytes
 }
 

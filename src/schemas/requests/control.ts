@@ -98,6 +98,7 @@ export const REPORT_EVENTS: ListMember = {
   name: 'events',
   maxItems: MAX_IDS,
   item: { maxDepth: JSON_LIMITS.maxDepth + 1 },
+  mayBeBroken: true,
 }
 
 const outcome = {
@@ -226,7 +227,7 @@ function complaintOf(event: unknown, at: number): Complaint {
 }
 
 function problemOf(event: unknown): string {
-  if (event instanceof Unreadable) return event.problem
+  if (event instanceof Unreadable) return event.error.message
   try {
     parseReportEvent(event)
     return ''

@@ -144,5 +144,9 @@ export const BATCH_SCHEMA = {
   title: 'BatchRequest',
   type: 'object',
   required: ['jobs'],
-  properties: { jobs: { type: 'array', minItems: 1, maxItems: 1000 } },
+  properties: {
+    jobs: { type: 'array', minItems: 1, maxItems: 1000 },
+    // What else OJS bulk operations know is another request.
+    atomicity: { enum: ['atomic', null] },
+  },
 } as const

@@ -11,6 +11,7 @@ import type {
   HeartbeatRequest,
   NackRequest,
   PushRequest,
+  SettleItem,
   SettleRequest,
   TriggerRequest,
 } from '../../job/request.ts'
@@ -23,6 +24,7 @@ import {
   FETCH_SCHEMA,
   HEARTBEAT_SCHEMA,
   NACK_SCHEMA,
+  SETTLE_ITEM_SCHEMA,
   SETTLE_SCHEMA,
 } from './workers.ts'
 
@@ -53,6 +55,7 @@ export const parseFetch = workersParser<FetchRequest>(FETCH_SCHEMA)
 export const parseAck = workersParser<AckRequest>(ACK_SCHEMA)
 export const parseNack = workersParser<NackRequest>(NACK_SCHEMA)
 export const parseSettle = workersParser<SettleRequest>(SETTLE_SCHEMA)
+export const parseSettleItem = parser<SettleItem>(SETTLE_ITEM_SCHEMA)
 export const parseHeartbeat = workersParser<HeartbeatRequest>(HEARTBEAT_SCHEMA)
 
 /**

@@ -51,27 +51,25 @@ export const NACK_SCHEMA = {
   },
 } as const
 
-/** The rest of an item is checked as the ACK or NACK that it is, so that its own answer refuses it. */
+/** The rest of it is checked as the ACK or NACK that it is. */
+export const SETTLE_ITEM_SCHEMA = {
+  type: 'object',
+  required: ['action'],
+  properties: {
+    action: { enum: ['ack', 'nack'] },
+    traceparent: { type: ['string', 'null'] },
+    tracestate: { type: ['string', 'null'] },
+  },
+} as const
+
+/** The items are checked one by one, so that its own answer refuses an invalid one. */
 export const SETTLE_SCHEMA = {
   title: 'SettleRequest',
   type: 'object',
   required: ['items'],
   properties: {
     worker_id: optionalId,
-    items: {
-      type: 'array',
-      minItems: 1,
-      maxItems: MAX_IDS,
-      items: {
-        type: 'object',
-        required: ['action'],
-        properties: {
-          action: { enum: ['ack', 'nack'] },
-          traceparent: { type: ['string', 'null'] },
-          tracestate: { type: ['string', 'null'] },
-        },
-      },
-    },
+    items: { type: 'array', minItems: 1, maxItems: MAX_IDS },
   },
 } as const
 

@@ -132,6 +132,19 @@ describe('a batch is refused as a whole, and leaves no job', () => {
     await expectNothing(jobs)
   })
 
+  it('when it may be taken in part, which only /jobs/bulk does', async () => {
+    const jobs = items(1)
+    const body = { jobs, atomicity: 'partial' }
+    const refused = await gateway.request('POST', '/ojs/v1/jobs/batch', body)
+    expect(refused).toMatchObject({
+      status: 400,
+      body: { error: { details: { field: 'atomicity', expected: ['atomic'] } } },
+    })
+    await expectNothing(jobs)
+    const whole = { jobs: items(1), atomicity: 'atomic' }
+    expect((await gateway.request('POST', '/ojs/v1/jobs/batch', whole)).status).toBe(201)
+  })
+
   it('for an unsafe integer beside its jobs, with the field and without an index', async () => {
     const answer = await fetch(`${gateway.url}/ojs/v1/jobs/batch`, {
       method: 'POST',

@@ -375,6 +375,34 @@ describe('bulk enqueue', () => {
     expect(told.events.at(-1).data).toMatchObject(data)
   })
 
+  it('refuses a job alone whose text cannot be kept, among many that are taken', async () => {
+    const good = JSON.stringify(jobs()[0])
+    const nested = `${'['.repeat(40)}${']'.repeat(40)}`
+    const heavy = `[${Array(300_000).fill('{}')}]`
+    const withArgs = (args: string) => good.replace('[]', args)
+    const send = async (...texts: string[]): Promise<[number, Json]> => {
+      const answer = await fetch(`${gateway.url}/ojs/v1/jobs/bulk`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: `{"jobs":[${texts.join(',')}]}`,
+      })
+      return [answer.status, await answer.json()]
+    }
+    const bad = [withArgs('[12345678901234567890]'), withArgs(nested), withArgs(heavy), '7']
+    const [status, body] = await send(good, ...bad, good)
+    expect([status, body.succeeded, body.failed]).toEqual([207, 2, 4])
+    expect(body.items).toMatchObject([
+      { status: 'created' },
+      { status: 'failed', error: { details: { reason: 'unsafe_number', field: 'args[0]' } } },
+      { status: 'failed', error: { details: { max_depth: 32 } } },
+      { status: 'failed', error: { details: { reason: 'too_many_values' } } },
+      { status: 'failed', error: { details: { expected: 'object' } } },
+      { status: 'created' },
+    ])
+    expect((await send(good, withArgs('[NaN]')))[0]).toBe(400)
+    expect((await gateway.fetch([queue], { count: 10 })).length).toBe(2)
+  })
+
   it('answers 201, 200 and 422 if all were created, existed, or failed', async () => {
     const one = { type: 'a', args: [], options: { queue, unique: { on_conflict: 'ignore' } } }
     const all = async (list: object[], more = {}) =>

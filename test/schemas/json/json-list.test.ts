@@ -1,10 +1,16 @@
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { OjsError } from '../../../src/errors.ts'
-import { memberTexts, parseJsonList, Unreadable } from '../../../src/schemas/json/json-list.ts'
+import {
+  memberTexts,
+  parseJsonList,
+  parseJsonListInSlices,
+  Unreadable,
+} from '../../../src/schemas/json/json-list.ts'
 import { parseJsonObject } from '../../../src/schemas/json/json-text.ts'
+import { inSlices } from '../../../src/slices.ts'
 
-const LIST = { name: 'events', maxItems: 5, item: { maxDepth: 4 } }
+const LIST = { name: 'events', maxItems: 5, item: { maxDepth: 4 }, mayBeBroken: true }
 const read = (text: string | Buffer) => parseJsonList(Buffer.from(text as string), LIST)
 const BAD: unknown = expect.any(Unreadable)
 const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`
@@ -86,6 +92,60 @@ test('a list with one invalid item has the same other items', () => {
       expect(read(`{"events":[${texts}]}`)).toEqual({ events: expected })
     }),
   )
+})
+
+describe('a list whose items may not be broken', () => {
+  const objects = (count: number) => `[${Array(count).fill('{}')}]`
+  /** The heap of `objects(100)` is about 7,300 bytes. */
+  const strict = {
+    name: 'jobs',
+    maxItems: 1_000,
+    item: { maxDepth: 3, maxHeap: 10_000 },
+    maxHeap: 30_000,
+    mayBeBroken: false,
+  }
+  const ways = {
+    whole: async (text: string, afford = (_: number) => {}) =>
+      parseJsonList(Buffer.from(text), strict, afford),
+    sliced: (text: string, afford = (_: number) => {}) =>
+      inSlices(parseJsonListInSlices(Buffer.from(text), strict, afford)),
+  }
+
+  describe.each(['whole', 'sliced'] as const)('read %s', (way) => {
+    test.each([
+      ['a number', '{"n":[1,9007199254740993]}', { field: 'n[1]', reason: 'unsafe_number' }],
+      ['depth', '{"a":[[[]]]}', { field: 'a[0][0]', max_depth: 3 }],
+      ['values', `{"a":${objects(200)}}`, { reason: 'too_many_values' }],
+    ])('keeps the other items of one with too much: %s', async (_, bad, details) => {
+      const good = '{"n":1}'
+      const { jobs } = await ways[way](`{"jobs":[${good},${bad},${good}]}`)
+      expect(jobs).toEqual([{ n: 1 }, BAD, { n: 1 }])
+      expect(jobs).toMatchObject([{}, { error: { details } }, {}])
+    })
+
+    test.each([
+      ['an item is not JSON', '{"jobs":[{"n":99999999999999999},{"n":NaN}]}', 'invalid_payload'],
+      [
+        'all of its items have too many values together',
+        `{"jobs":[${Array(5).fill(`{"a":${objects(100)}}`)}]}`,
+        'invalid_request',
+      ],
+    ])('is refused as a whole when %s', async (_, text, code) => {
+      await expect(ways[way](text)).rejects.toMatchObject({ code })
+    })
+
+    test('asks for its memory once, and is refused as a whole without it', async () => {
+      const text = '{"jobs":[{"n":99999999999999999},{"n":1}]}'
+      const afford = vi.fn()
+      await ways[way](text, afford)
+      expect(afford).toHaveBeenCalledOnce()
+      const refused = new OjsError('backend_error', 'No memory.')
+      const refuse = () => {
+        throw refused
+      }
+      await expect(ways[way](text, refuse)).rejects.toBe(refused)
+    })
+  })
 })
 
 describe('the texts of the members of an object', () => {

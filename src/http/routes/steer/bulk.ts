@@ -19,9 +19,8 @@ import {
   MAX_IDS,
 } from '../../../operations/steer/bulk-request.ts'
 import { pushMany } from '../../../operations/steer/push-many.ts'
-import { LIST_LIMITS, valueLimits } from '../../../schemas/json/json-text.ts'
 import type { Access } from '../../access/roles.ts'
-import { readJson, readOptionalJson } from '../../message/body.ts'
+import { readJson, readJsonList, readOptionalJson } from '../../message/body.ts'
 import { adminPageOf, memoryPagination, startOf } from '../../message/page.ts'
 import { answer, answerDryRun } from '../../message/respond.ts'
 import {
@@ -164,9 +163,7 @@ function enqueueRoute({ deps }: Door): Endpoint {
     access: ['producer'],
     scoping: 'own',
     async handle(request, response) {
-      const { maxBodyBytes, maxBatchBytes } = deps.settings
-      const limits = valueLimits(LIST_LIMITS, maxBatchBytes, maxBodyBytes)
-      const body = await readJson(request, response, maxBatchBytes, { limits })
+      const body = await readJsonList(request, response, deps.settings, 'jobs')
       const done = await pushMany(deps, body, request.context)
       const { status, text } = manyDocument(done)
       answer(response, status, text, 'X-OJS-Batch-Size', String(done.items.length))
