@@ -190,7 +190,8 @@ test('an error is shown with its jobs, and all that failed with it are retried',
   const ids = [await fail(1), await fail(22)]
   await page.reload()
   const row = page.getByRole('row', { name: 'disk_full' })
-  await row.getByText('no space on disk <n>').waitFor()
+  await row.getByText('no space on disk').waitFor()
+  await row.getByTitle('Differs from message to message').getByText('a number').waitFor()
   await row.getByRole('cell', { name: '2', exact: true }).waitFor()
   await row.getByRole('button', { name: 'disk_full' }).click()
   await page.getByRole('dialog').getByRole('link', { name: 'Show the jobs' }).click()
@@ -307,6 +308,12 @@ test('a worker shows its jobs, and gets no more of them', async () => {
   await page.getByRole('dialog').getByRole('button', { name: 'Quiet' }).click()
   await page.getByText('resizer-1 gets no more jobs.').waitFor()
   expect((await ask('/admin/workers/resizer-1')).directive).toBe('quiet')
+  expect(await page.getByText('stuck').count()).toBe(0)
+  await page.clock.setSystemTime(Date.now() + 2 * 3_600_000)
+  await page.getByText('resizer-1 may be stuck').waitFor()
+  await page.getByText('It has run image.resize for 2 h').waitFor()
+  await page.getByText('No job of images has ended within a day.').waitFor()
+  await row.getByText('stuck?').waitFor()
 })
 
 test('events appear as they happen', async () => {

@@ -70,7 +70,7 @@ test('a person of the provider comes back to the page that was asked for, and ma
 test('a group of some queues sees these', async () => {
   const { page } = await visitAs('bob', '/queues')
   await page.getByText('oidc:bob reader').waitFor()
-  const pages = page.getByRole('navigation', { name: 'Pages' })
+  const pages = page.getByRole('navigation', { name: 'Pages', exact: true })
   await pages.getByRole('link', { name: 'Jobs' }).waitFor()
   expect(await pages.getByRole('link', { name: 'Overview' }).count()).toBe(0)
 })

@@ -106,7 +106,7 @@ test.each<[Role, sees: string[], not: string[]]>([
 ])('%s is offered what the role may do, and no more', async (role, sees, not) => {
   const id = await pushed()
   const { page, go } = await signedIn(role)
-  const pages = page.getByRole('navigation', { name: 'Pages' })
+  const pages = page.getByRole('navigation', { name: 'Pages', exact: true })
   for (const name of sees) await pages.getByRole('link', { name, exact: true }).waitFor()
   for (const name of not) {
     expect(await pages.getByRole('link', { name, exact: true }).count(), name).toBe(0)
@@ -137,7 +137,7 @@ test('a key of some queues sees these, and no page that is about all', async () 
   await page.keyboard.press('Enter')
   await page.getByRole('link', { name: 'payroll' }).waitFor()
   expect(await page.getByRole('link', { name: 'default' }).count()).toBe(0)
-  const pages = page.getByRole('navigation', { name: 'Pages' })
+  const pages = page.getByRole('navigation', { name: 'Pages', exact: true })
   expect(await pages.getByRole('link', { name: 'Overview' }).count()).toBe(0)
   expect(await pages.getByRole('link', { name: 'Dead letters' }).count()).toBe(0)
   await page.getByRole('link', { name: 'payroll' }).click()

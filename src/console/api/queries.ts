@@ -4,6 +4,7 @@ import {
   QueryCache,
   QueryClient,
   type UseQueryResult,
+  useQueries,
   useQuery,
 } from '@tanstack/react-query'
 import { type Answer, ApiError, call, type Endpoint, type Given } from './client.ts'
@@ -38,19 +39,37 @@ interface Asking {
   isEnabled?: boolean
 }
 
+type Question<E extends Endpoint> = Omit<Given<E>, 'signal' | 'body'>
+
 /** The answer of an endpoint. A new question shows the old answer until the new one is there. */
 export function useApi<E extends Endpoint>(
   endpoint: E,
-  given: Omit<Given<E>, 'signal' | 'body'> = {},
-  { every, isEnabled = true }: Asking = {},
+  given: Question<E> = {},
+  asking: Asking = {},
 ): UseQueryResult<Answer<E>> {
-  return useQuery({
+  return useQuery({ ...query(endpoint, given, asking), placeholderData: keepPreviousData })
+}
+
+/** The answers to several questions to one endpoint. */
+export function useApis<E extends Endpoint>(
+  endpoint: E,
+  questions: readonly Question<E>[],
+  asking: Asking = {},
+): UseQueryResult<Answer<E>>[] {
+  return useQueries({ queries: questions.map((given) => query(endpoint, given, asking)) })
+}
+
+function query<E extends Endpoint>(
+  endpoint: E,
+  given: Question<E>,
+  { every, isEnabled = true }: Asking,
+) {
+  return {
     queryKey: [endpoint, given.path ?? {}, { ...given.query, ...given.filters }],
-    queryFn: ({ signal }) => call(endpoint, { ...given, signal }),
+    queryFn: ({ signal }: { signal: AbortSignal }) => call(endpoint, { ...given, signal }),
     enabled: isEnabled,
-    placeholderData: keepPreviousData,
     ...(every !== undefined && { refetchInterval: every }),
-  })
+  }
 }
 
 /** After a change: whatever is on the page is asked again. */

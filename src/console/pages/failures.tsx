@@ -10,6 +10,7 @@ import { Loaded } from '../ui/answer.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { Page } from '../ui/page.tsx'
+import { Pattern } from '../ui/pattern.tsx'
 import { Raw } from '../ui/raw.tsx'
 import { Table } from '../ui/table.tsx'
 import { Trend } from '../ui/trend.tsx'
@@ -104,7 +105,7 @@ function Row({ group, onOpen }: { group: FailureGroup; onOpen: () => void }): Re
           <Raw text={nameOf(group)} />
         </button>
         <div className="faint">
-          <Raw text={group.pattern || t.failures.noMessage} />
+          <Pattern text={group.pattern || t.failures.noMessage} />
         </div>
       </td>
       <td className="number">{number(group.count)}</td>

@@ -5,13 +5,13 @@ import type { Answer } from '../api/client.ts'
 import type { Health, JobCounts } from '../api/openapi.ts'
 import { useApi } from '../api/queries.ts'
 import { useSession } from '../api/session.ts'
-import { duration, number, short } from '../text/format.ts'
+import { duration, short } from '../text/format.ts'
 import { t } from '../text/text.ts'
 import { Loaded } from '../ui/answer.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { pushLine } from '../ui/lines.ts'
 import { Figure, Page } from '../ui/page.tsx'
-import { State } from '../ui/state.tsx'
+import { JOB_STATES, State } from '../ui/state.tsx'
 import { QueuesPage } from './queues/queues-page.tsx'
 import { Statistics } from './statistics.tsx'
 import { Throughput } from './throughput.tsx'
@@ -97,13 +97,13 @@ function Figures({ stats }: { stats: Stats }): ReactNode {
         />
         <Figure
           name={t.overview.workers}
-          value={number(workers.running)}
+          value={short(workers.running)}
           note={workers.stale > 0 ? t.overview.stale(workers.stale) : t.overview.running}
           tone={workers.stale > 0 ? 'warn' : undefined}
         />
         <Figure
           name={t.overview.queues}
-          value={number(queues.total)}
+          value={short(queues.total)}
           note={queues.paused > 0 ? t.overview.paused(queues.paused) : t.overview.nonePaused}
           tone={queues.paused > 0 ? 'warn' : undefined}
         />
@@ -114,23 +114,12 @@ function Figures({ stats }: { stats: Stats }): ReactNode {
   )
 }
 
-const ORDER = [
-  'available',
-  'active',
-  'scheduled',
-  'retryable',
-  'pending',
-  'completed',
-  'cancelled',
-  'discarded',
-] as const
-
 /** How many jobs are in each state, each a link to them. */
 export function States({ jobs, queue }: { jobs: JobCounts; queue?: string }): ReactNode {
   const ofQueue = queue === undefined ? '' : ` queue:${queue}`
   return (
     <ul className="counts">
-      {ORDER.map((state) => (
+      {JOB_STATES.map((state) => (
         <li key={state}>
           <Link to="/jobs" search={{ q: `state:${state}${ofQueue}` }}>
             <State of={state} />

@@ -2,6 +2,7 @@
 import { type ReactNode, useMemo, useState } from 'react'
 import type { StatsPoint } from '../api/openapi.ts'
 import { useApi } from '../api/queries.ts'
+import { duration } from '../text/format.ts'
 import { t } from '../text/text.ts'
 import { Loaded } from '../ui/answer.tsx'
 import { Chart, type Line } from '../ui/chart.tsx'
@@ -73,10 +74,10 @@ function Charts({ points }: { points: readonly StatsPoint[] }): ReactNode {
         <Chart label={t.charts.throughput} times={times} lines={counts} />
       </Card>
       <Card title={t.charts.latency}>
-        <Chart label={t.charts.latency} times={times} lines={latencies} unit=" ms" />
+        <Chart label={t.charts.latency} times={times} lines={latencies} format={duration} />
       </Card>
       <Card title={t.charts.duration}>
-        <Chart label={t.charts.duration} times={times} lines={durations} unit=" ms" />
+        <Chart label={t.charts.duration} times={times} lines={durations} format={duration} />
       </Card>
     </div>
   )

@@ -16,12 +16,14 @@ interface ChartProps {
   /** Unix time in seconds. */
   times: readonly number[]
   lines: readonly Line[]
-  unit?: string
+  /** A value in words; the same function at every call. */
+  format?: (value: number) => string
 }
 
 const HEIGHT = 180
+const LETTER_PX = 6.5
 
-export function Chart({ label, times, lines, unit = '' }: ChartProps): ReactNode {
+export function Chart({ label, times, lines, format = short }: ChartProps): ReactNode {
   const box = useRef<HTMLDivElement>(null)
   const plot = useRef<UPlot | null>(null)
   const names = lines.map(({ name }) => name).join()
@@ -29,7 +31,7 @@ export function Chart({ label, times, lines, unit = '' }: ChartProps): ReactNode
   useEffect(() => {
     const element = box.current
     if (!element) return undefined
-    const made = new UPlot(optionsOf(lines, element, unit), dataOf(times, lines), element)
+    const made = new UPlot(optionsOf(lines, element, format), dataOf(times, lines), element)
     plot.current = made
     const watcher = new ResizeObserver(() => {
       made.setSize({ width: element.clientWidth, height: HEIGHT })
@@ -43,17 +45,16 @@ export function Chart({ label, times, lines, unit = '' }: ChartProps): ReactNode
       made.destroy()
       plot.current = null
     }
-  }, [names, unit])
+  }, [names, format])
   useEffect(() => plot.current?.setData(dataOf(times, lines)), [times, lines])
   return (
     <figure className="chart">
-      <div ref={box} role="img" aria-label={`${label}: ${summary(lines, unit)}`} />
+      <div ref={box} role="img" aria-label={`${label}: ${summary(lines, format)}`} />
       <figcaption>
         {lines.map(({ name, colour, values }) => (
           <span key={name}>
             <i className={`dot ${colour}`} />
-            {name} <b>{short(latest(values))}</b>
-            {unit}
+            {name} <b>{inWords(latest(values), format)}</b>
           </span>
         ))}
       </figcaption>
@@ -61,19 +62,27 @@ export function Chart({ label, times, lines, unit = '' }: ChartProps): ReactNode
   )
 }
 
-function latest(values: Line['values']): number {
-  return values.findLast((value) => value !== null) ?? 0
+function latest(values: Line['values']): number | undefined {
+  return values.findLast((value) => value !== null) ?? undefined
 }
 
-function summary(lines: readonly Line[], unit: string): string {
-  return lines.map(({ name, values }) => `${name} ${short(latest(values))}${unit}`).join(', ')
+function inWords(value: number | undefined, format: (value: number) => string): string {
+  return value === undefined ? '–' : format(value)
+}
+
+function summary(lines: readonly Line[], format: (value: number) => string): string {
+  return lines.map(({ name, values }) => `${name} ${inWords(latest(values), format)}`).join(', ')
 }
 
 function dataOf(times: readonly number[], lines: readonly Line[]): UPlot.AlignedData {
   return [[...times], ...lines.map(({ values }) => [...values])]
 }
 
-function optionsOf(lines: readonly Line[], element: HTMLElement, unit: string): UPlot.Options {
+function optionsOf(
+  lines: readonly Line[],
+  element: HTMLElement,
+  format: (value: number) => string,
+): UPlot.Options {
   const colour = (name: string) => () =>
     getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()
   const axis: UPlot.Axis = {
@@ -89,8 +98,16 @@ function optionsOf(lines: readonly Line[], element: HTMLElement, unit: string): 
     cursor: { y: false, points: { size: 6 } },
     scales: { y: { range: (_plot, _low, high) => [0, Math.max(1, high * 1.1)] } },
     axes: [
-      { ...axis, values: (_plot, ticks) => ticks.map((tick) => clock(tick * 1_000).slice(0, 5)) },
-      { ...axis, size: 58, values: (_plot, ticks) => ticks.map((tick) => `${short(tick)}${unit}`) },
+      {
+        ...axis,
+        size: 30,
+        values: (_plot, ticks) => ticks.map((tick) => clock(tick * 1_000).slice(0, 5)),
+      },
+      {
+        ...axis,
+        size: (_plot, labels) => 12 + LETTER_PX * longest(labels ?? []),
+        values: (_plot, ticks) => ticks.map(format),
+      },
     ],
     series: [
       {},
@@ -102,4 +119,8 @@ function optionsOf(lines: readonly Line[], element: HTMLElement, unit: string): 
       })),
     ],
   }
+}
+
+function longest(texts: readonly string[]): number {
+  return Math.max(4, ...texts.map(({ length }) => length))
 }

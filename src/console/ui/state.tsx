@@ -2,6 +2,18 @@
 import type { ReactNode } from 'react'
 import { t } from '../text/text.ts'
 
+/** Of a job, those before its end first. */
+export const JOB_STATES = [
+  'available',
+  'active',
+  'scheduled',
+  'retryable',
+  'pending',
+  'completed',
+  'cancelled',
+  'discarded',
+] as const
+
 const COLOURS: Readonly<Record<string, string>> = {
   available: 'blue',
   scheduled: 'violet',
@@ -15,9 +27,11 @@ const COLOURS: Readonly<Record<string, string>> = {
   failed: 'red',
   paused: 'amber',
   stale: 'red',
+  stuck: 'red',
   quiet: 'amber',
   terminate: 'amber',
   stopped: 'amber',
+  enabled: 'green',
   disabled: 'grey',
   draining: 'amber',
   up: 'green',

@@ -78,3 +78,11 @@ export function overflowOf(page: Page): Promise<number> {
     'document.documentElement.scrollWidth - document.documentElement.clientWidth',
   )
 }
+
+/** Tables, tiles and facts that are too narrow for what is in them. */
+export function cutIn(page: Page): Promise<string[]> {
+  return page.evaluate(`
+    [...document.querySelectorAll('main :is(.table-wrap, .figure, .counts a, dd)')]
+      .filter((box) => box.scrollWidth > box.clientWidth + 1)
+      .map((box) => box.getAttribute('aria-label') ?? box.textContent)`)
+}

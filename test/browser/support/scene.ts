@@ -36,7 +36,7 @@ export async function playScene(gateway: TestGateway): Promise<Scene> {
   await push('report.make', 'default', { scheduled_at: '+PT30M' })
   await push('invoice.pdf', 'default', { meta: { tenant: 't7' } })
   const waiting = await push('email.digest', 'default', { tags: ['eu'] })
-  await gateway.request('POST', '/ojs/v1/queues', { name: 'unused' })
+  await gateway.request('POST', '/ojs/v1/queues', { name: 'webhooks-outbound-priority-eu-west-1' })
   await recurring(gateway)
   await steering(gateway)
   const workflow = await gateway.request('POST', '/ojs/v1/workflows', ORDER)
@@ -93,7 +93,7 @@ async function startAndReport(gateway: TestGateway): Promise<void> {
   })
   await gateway.request('POST', '/ojs/v1/workers/heartbeat', {
     worker_id: 'resizer-1',
-    hostname: 'host-1',
+    hostname: 'ip-10-0-12-30.eu-west-1.compute.internal',
     pid: 4711,
     concurrency: 4,
     version: '1.2.3',

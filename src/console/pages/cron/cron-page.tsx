@@ -70,7 +70,7 @@ function Row({ entry }: { entry: CronJob }): ReactNode {
         {isOpen && <EntryDialog entry={entry} onClose={() => setOpen(false)} />}
       </td>
       <td>
-        <State of={enabled ? 'active' : 'disabled'} />
+        <State of={enabled ? 'enabled' : 'disabled'} />
       </td>
       <td>
         <code>{cron}</code> <span className="faint">{timezone}</span>

@@ -3,6 +3,7 @@ import { Link, useParams } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { useApi } from '../../api/queries.ts'
 import { useMay } from '../../api/session.ts'
+import { term } from '../../search/query.ts'
 import { duration, number } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
 import { Loaded } from '../../ui/answer.tsx'
@@ -77,7 +78,9 @@ function Facts({ job }: { job: ShownJob }): ReactNode {
     [t.job.created, <When key="created" at={job.created_at} />],
     ...timesOf(job).map(([name, at]): [string, ReactNode] => [name, <When key={name} at={at} />]),
     [t.job.timeout, job.timeout_ms === 0 ? t.job.noLimit : duration(job.timeout_ms)],
-    ...(job.worker_id ? [[t.job.worker, job.worker_id] as [string, ReactNode]] : []),
+    ...(job.worker_id
+      ? [[t.job.worker, <OfWorker key="worker" id={job.worker_id} />] as [string, ReactNode]]
+      : []),
     ...(job.tags.length > 0 ? [[t.job.tags, job.tags.join(', ')] as [string, ReactNode]] : []),
     ...(job.trace_id
       ? [[t.job.trace, <TraceLink key="trace" id={job.trace_id} />] as [string, ReactNode]]
@@ -113,6 +116,15 @@ function Facts({ job }: { job: ShownJob }): ReactNode {
         </Fact>
       )}
     </dl>
+  )
+}
+
+/** Leads to what else it has. */
+function OfWorker({ id }: { id: string }): ReactNode {
+  return (
+    <Link to="/jobs" search={{ q: term('worker', id) }}>
+      {id}
+    </Link>
   )
 }
 

@@ -4,6 +4,7 @@ import type { ReactNode } from 'react'
 import type { Answer } from '../../api/client.ts'
 import { useApi } from '../../api/queries.ts'
 import { useMay } from '../../api/session.ts'
+import { term } from '../../search/query.ts'
 import { duration, instant, number } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
 import type { ShownJob } from './shown-job.ts'
@@ -53,6 +54,10 @@ function Waits({ job }: { job: ShownJob }): ReactNode {
       <li>
         <Link to="/queues/$name" params={{ name: job.queue }}>
           {t.job.waits.toQueue(job.queue)}
+        </Link>
+        {' · '}
+        <Link to="/jobs" search={{ q: `state:active ${term('queue', job.queue)}` }}>
+          {t.job.waits.toRunning(job.queue)}
         </Link>
       </li>
     </ul>

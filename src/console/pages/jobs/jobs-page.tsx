@@ -11,21 +11,11 @@ import { Trouble } from '../../ui/answer.tsx'
 import { Empty } from '../../ui/empty.tsx'
 import { pushLine } from '../../ui/lines.ts'
 import { Page } from '../../ui/page.tsx'
+import { JOB_STATES } from '../../ui/state.tsx'
 import { BulkActions } from './bulk-actions.tsx'
 import { JobList } from './job-list.tsx'
 import { type LiveJobs, useLiveJobs } from './live-jobs.ts'
 import { SearchBox } from './search-box.tsx'
-
-const STATES = [
-  'available',
-  'active',
-  'scheduled',
-  'retryable',
-  'pending',
-  'completed',
-  'cancelled',
-  'discarded',
-]
 
 export function JobsPage(): ReactNode {
   const { q = '' } = useSearch({ from: '/jobs' })
@@ -128,7 +118,7 @@ function useKnown({ jobs }: LiveJobs): Record<string, readonly string[]> {
       ...new Set(values.filter((value) => value !== undefined)),
     ]
     return {
-      state: STATES,
+      state: JOB_STATES,
       held: ['true', 'false'],
       queue: (queues.data?.items ?? []).map(({ name }) => name),
       type: seen(some.map(({ type }) => type)),

@@ -40,7 +40,6 @@ export function QueuesPage(): ReactNode {
 const number_ = (text: string) => ({ text, className: 'number' })
 const HEADS = [
   t.queues.name,
-  t.queues.state,
   number_(t.states.available),
   number_(t.states.active),
   number_(t.queues.messages),
@@ -61,10 +60,8 @@ function Row({ queue }: { queue: AdminQueue }): ReactNode {
       <td>
         <Link to="/queues/$name" params={{ name }} data-row>
           {name}
-        </Link>
-      </td>
-      <td>
-        <State of={state} />
+        </Link>{' '}
+        {state !== 'active' && <State of={state} />}
       </td>
       <td className="number">{short(counts.available)}</td>
       <td className="number">{short(counts.active)}</td>
@@ -78,7 +75,7 @@ function Row({ queue }: { queue: AdminQueue }): ReactNode {
       <td className="number">{number(throughput.failed_per_minute)}</td>
       <td className="number">{oldest === undefined ? '–' : duration(oldest * 1_000)}</td>
       <td>
-        <PauseOrResume name={name} isHalted={queue.state !== 'active'} />
+        <PauseOrResume name={name} isHalted={state !== 'active'} />
       </td>
     </tr>
   )

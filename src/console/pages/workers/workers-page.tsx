@@ -1,24 +1,26 @@
 /** Who works: on what, for how long, and since when nobody has heard of them. */
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
-import { call } from '../api/client.ts'
-import type { JobItem, Worker } from '../api/openapi.ts'
-import { useApi } from '../api/queries.ts'
-import { useMay } from '../api/session.ts'
-import { duration, number } from '../text/format.ts'
-import { t } from '../text/text.ts'
-import { Action } from '../ui/action.tsx'
-import { Loaded } from '../ui/answer.tsx'
-import { Dialog } from '../ui/dialog.tsx'
-import { Empty } from '../ui/empty.tsx'
-import { fetchLine } from '../ui/lines.ts'
-import { useNow } from '../ui/now.ts'
-import { Page } from '../ui/page.tsx'
-import { PagedTable } from '../ui/paged-table.tsx'
-import { usePages } from '../ui/pager.tsx'
-import { State } from '../ui/state.tsx'
-import { Table } from '../ui/table.tsx'
-import { When } from '../ui/when.tsx'
+import { call } from '../../api/client.ts'
+import type { JobItem, Worker } from '../../api/openapi.ts'
+import { useApi } from '../../api/queries.ts'
+import { useMay } from '../../api/session.ts'
+import { duration, number } from '../../text/format.ts'
+import { t } from '../../text/text.ts'
+import { Action } from '../../ui/action.tsx'
+import { Loaded } from '../../ui/answer.tsx'
+import { Dialog } from '../../ui/dialog.tsx'
+import { Empty } from '../../ui/empty.tsx'
+import { fetchLine } from '../../ui/lines.ts'
+import { useNow } from '../../ui/now.ts'
+import { Page } from '../../ui/page.tsx'
+import { PagedTable } from '../../ui/paged-table.tsx'
+import { usePages } from '../../ui/pager.tsx'
+import { State } from '../../ui/state.tsx'
+import { Table } from '../../ui/table.tsx'
+import { When } from '../../ui/when.tsx'
+import { longestByWorker, runsMs } from './stuck.ts'
+import { StuckWorkers, useStuck } from './stuck-workers.tsx'
 
 /** Of the jobs that run, those that have run longest. */
 const LONGEST = { state: 'active', sort: 'updated_at', order: 'asc', limit: 100 } as const
@@ -29,9 +31,11 @@ export function WorkersPage(): ReactNode {
   const isEnabled = may('GET /ojs/v1/admin/jobs')
   const active = useApi('GET /ojs/v1/admin/jobs', { query: LONGEST }, { every: 10_000, isEnabled })
   const longest = longestByWorker(active.data?.items ?? [])
+  const stuck = useStuck(longest)
   const workers = useApi('GET /ojs/v1/admin/workers', { query: pages.query }, { every: 3_000 })
   return (
     <Page title={t.nav.workers}>
+      <StuckWorkers of={stuck} />
       <PagedTable
         of={workers}
         pages={pages}
@@ -45,32 +49,29 @@ export function WorkersPage(): ReactNode {
           t.workers.longest,
           t.workers.queues,
           t.workers.host,
-          t.workers.version,
           t.workers.heard,
           t.queues.actions,
         ]}
-        row={(worker) => <Row key={worker.id} worker={worker} longest={longest.get(worker.id)} />}
+        row={(worker) => (
+          <Row
+            key={worker.id}
+            worker={worker}
+            longest={longest.get(worker.id)}
+            isStuck={stuck.some(({ id }) => id === worker.id)}
+          />
+        )}
       />
     </Page>
   )
 }
 
-function longestByWorker(jobs: readonly JobItem[]): Map<string, JobItem> {
-  const longest = new Map<string, JobItem>()
-  for (const job of jobs) {
-    const { worker_id: id = '', started_at: at = '' } = job
-    const before = longest.get(id)?.started_at
-    if (at !== '' && (before === undefined || at < before)) longest.set(id, job)
-  }
-  return longest
-}
-
 interface RowProps {
   worker: Worker
   longest: JobItem | undefined
+  isStuck: boolean
 }
 
-function Row({ worker, longest }: RowProps): ReactNode {
+function Row({ worker, longest, isStuck }: RowProps): ReactNode {
   const [isOpen, setOpen] = useState(false)
   const { id, state, active_jobs: jobs, concurrency, hostname, version } = worker
   return (
@@ -82,7 +83,7 @@ function Row({ worker, longest }: RowProps): ReactNode {
         {isOpen && <JobsOf id={id} onClose={() => setOpen(false)} />}
       </td>
       <td>
-        <State of={state} />
+        <State of={state} /> {isStuck && <State of="stuck" />}
       </td>
       <td className="number">
         {number(jobs)}
@@ -90,8 +91,10 @@ function Row({ worker, longest }: RowProps): ReactNode {
       </td>
       <td>{longest === undefined ? '–' : <Running job={longest} />}</td>
       <td>{worker.queues.join(', ')}</td>
-      <td>{hostname ?? '–'}</td>
-      <td>{version ?? '–'}</td>
+      <td>
+        {hostname ?? '–'}
+        {version !== undefined && <div className="faint">{version}</div>}
+      </td>
       <td>
         <When at={worker.last_heartbeat_at} />
       </td>
@@ -103,14 +106,14 @@ function Row({ worker, longest }: RowProps): ReactNode {
 }
 
 /** For how long, and what. */
-function Running({ job: { id, type, started_at: at = '' } }: { job: JobItem }): ReactNode {
+function Running({ job }: { job: JobItem }): ReactNode {
   const now = useNow()
   return (
     <>
-      {duration(Math.max(0, now - Date.parse(at)))}
-      <div className="faint">
-        <Link to="/jobs/$id" params={{ id }}>
-          {type}
+      {duration(runsMs(job, now))}
+      <div>
+        <Link to="/jobs/$id" params={{ id: job.id }}>
+          {job.type}
         </Link>
       </div>
     </>
@@ -175,11 +178,7 @@ function JobsOf({ id, onClose }: { id: string; onClose: () => void }): ReactNode
                       </Link>
                     </td>
                     <td>{job.queue}</td>
-                    <td>
-                      {job.started_at === undefined
-                        ? '–'
-                        : duration(Math.max(0, now - Date.parse(job.started_at)))}
-                    </td>
+                    <td>{job.started_at === undefined ? '–' : duration(runsMs(job, now))}</td>
                   </tr>
                 ))}
               </Table>
