@@ -21,6 +21,8 @@ interface Expected extends Turn {
 export class ExpectedDeliveries {
   readonly #expected = new Map<string, Expected>()
   #sharedUntil = Number.NEGATIVE_INFINITY
+  /** The place of the last message that came without being expected (any more). */
+  #unexpectedAt = Number.NEGATIVE_INFINITY
 
   get size(): number {
     return this.#expected.size
@@ -37,11 +39,19 @@ export class ExpectedDeliveries {
     if (expected) expected.confirmedAt = now
   }
 
-  /** Its place in the order of the publishes; undefined when its publish is not tracked. */
-  arrived(id: string): number | undefined {
+  /**
+   * The place of a message that came as number `arrival`: that of its publish, so that several consumer channels
+   * do not shuffle messages. But what was no longer expected can only be placed by its arrival, and a message
+   * that was published behind it and comes behind it must not overtake it.
+   */
+  arrived(id: string, arrival: number): number {
     const order = this.#expected.get(id)?.order
-    if (order !== undefined) this.#expected.delete(id)
-    return order
+    if (order === undefined) {
+      this.#unexpectedAt = arrival
+      return arrival
+    }
+    this.#expected.delete(id)
+    return order > this.#unexpectedAt ? order : arrival
   }
 
   /** The message will not come. */

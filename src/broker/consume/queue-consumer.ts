@@ -295,7 +295,7 @@ export class QueueConsumer {
     this.#hasDelivered = true
     // RabbitMQ deals to several consumer channels in turns, and they deliver independently: restore the
     // publish order.
-    delivery.order = this.#underway.arrived(delivery.id) ?? delivery.order
+    delivery.order = this.#underway.arrived(delivery.id, delivery.order)
     delivery.place = 'buffered'
     delivery.bufferedAt = this.#now()
     this.buffer.insert(delivery)

@@ -31,9 +31,22 @@ describe('a published message that has not arrived', () => {
 
   it('gets the place of its publish when it arrives, once', () => {
     const underway = withOne()
-    expect(underway.arrived('a')).toBe(7)
-    expect(underway.arrived('a')).toBeUndefined()
+    expect(underway.arrived('a', 20)).toBe(7)
+    expect(underway.arrived('a', 21)).toBe(21)
     expect(underway.size).toBe(0)
+  })
+
+  it('does not overtake an earlier one that came before it, but was no longer expected', () => {
+    const underway = withOne()
+    const late = CONFIRMED_AT + 60
+    underway.sent('b', { priority: 5, order: 8 }, late)
+    underway.confirmed('b', late)
+    // Looks at the time, and expects `a` no longer.
+    underway.hasBefore(at(5), late, late)
+    const first = underway.arrived('a', 20)
+    underway.sent('c', { priority: 5, order: 21 }, late)
+    expect(underway.arrived('b', 22)).toBeGreaterThan(first)
+    expect(underway.arrived('c', 23)).toBe(21)
   })
 
   it('is ignored by a fetch that came before its confirm', () => {
