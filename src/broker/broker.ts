@@ -133,6 +133,12 @@ export interface Broker {
    */
   take(request: TakeRequest): Promise<Delivery[]>
 
+  /** The deliveries that FETCH would take next from this queue, at most `limit`. They stay in the buffer. */
+  peek(queue: string, limit: number): readonly Delivery[]
+
+  /** Takes those of these deliveries that are in the buffer still, as `take` does. */
+  takeThese(queue: string, deliveries: readonly Delivery[]): Delivery[]
+
   /**
    * The queue was paused or resumed (`QueueRecords.isPaused` says which). Nothing is taken from a paused
    * queue: its unassigned deliveries go back to RabbitMQ, and the fetches that wait for it go on waiting.

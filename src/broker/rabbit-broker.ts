@@ -345,6 +345,14 @@ export class RabbitBroker implements Broker, Service {
     return this.#consumers.deliveries.take(request)
   }
 
+  peek(queue: string, limit: number): Delivery[] {
+    return this.#consumers.deliveries.peek(queue, limit)
+  }
+
+  takeThese(queue: string, deliveries: readonly Delivery[]): Delivery[] {
+    return this.#consumers.deliveries.takeThese(queue, deliveries)
+  }
+
   pauseChanged(queue: string): void {
     this.#consumers.deliveries.pauseChanged(queue)
   }

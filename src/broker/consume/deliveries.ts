@@ -155,6 +155,23 @@ export class Deliveries {
     return this.#line.take(request)
   }
 
+  peek(queue: string, limit: number): Delivery[] {
+    if (this.#isStopped || this.#deps.isPaused(queue)) return []
+    return this.#queueConsumers.get(queue)?.buffer.ahead(limit) ?? []
+  }
+
+  takeThese(queue: string, deliveries: readonly Delivery[]): Delivery[] {
+    if (this.#isStopped || this.#deps.isPaused(queue)) return []
+    const queueConsumer = this.#queueConsumers.get(queue)
+    const left = deliveries.filter((delivery): delivery is LiveDelivery => {
+      return delivery instanceof LiveDelivery && delivery.place === 'buffered'
+    })
+    if (queueConsumer === undefined) return []
+    queueConsumer.takeThese(left)
+    this.#nourishIfWanted(queueConsumer)
+    return left
+  }
+
   /** The gateway has published a message to a job queue: a delivery of it may follow. */
   expect({ queue, id, priority }: JobRow, published: Promise<PublishOutcome>): void {
     this.#queueConsumers.get(queue)?.expect(id, { priority, order: ++this.#arrivals }, published)

@@ -29,6 +29,11 @@ export class DeliveryBuffer {
     return this.#items.at(-1) ?? LAST_TURN
   }
 
+  /** The first `limit` to go. They stay. */
+  ahead(limit: number): LiveDelivery[] {
+    return this.#items.slice(-limit).reverse()
+  }
+
   insert(delivery: LiveDelivery): void {
     this.#items.splice(this.#indexOf(delivery), 0, delivery)
     this.#bytes += delivery.size

@@ -47,7 +47,8 @@ export class ExpectedDeliveries {
   arrived(id: string, arrival: number): number {
     const order = this.#expected.get(id)?.order
     if (order === undefined) {
-      this.#unexpectedAt = arrival
+      // A delivery that is put back into the buffer comes with its old number.
+      this.#unexpectedAt = Math.max(this.#unexpectedAt, arrival)
       return arrival
     }
     this.#expected.delete(id)

@@ -313,6 +313,14 @@ export class QueueConsumer {
     }
   }
 
+  /** Takes these of the buffer, wherever they are in it. */
+  takeThese(deliveries: readonly LiveDelivery[]): void {
+    for (const delivery of deliveries) {
+      this.buffer.remove(delivery)
+      delivery.place = 'out'
+    }
+  }
+
   /** Cancels every consumer. Resolves when no further delivery can come from them. */
   async quieten(): Promise<void> {
     await Promise.all(this.#running.map((consumerChannel) => consumerChannel.cancel()))

@@ -1,6 +1,6 @@
 /** FETCH: takes buffered deliveries, claims their jobs in one transaction, settles the rest. */
 import type { Delivery } from '../../broker/broker.ts'
-import type { JobRow } from '../../job/job.ts'
+import { isTerminal, type JobRow } from '../../job/job.ts'
 import { earlySchedule } from '../../job/native/schedule.ts'
 import { checkQueueName } from '../../job/queue-name.ts'
 import type { FetchRequest } from '../../job/request.ts'
@@ -87,8 +87,31 @@ async function poll(
     fetched.add(round)
     if (!fetched.hasSome) context.memory?.giveBack()
     if (round.isLast || signal.aborted) break
+    if (!fetched.hasSome) await passOver(deps, deliveries, request, context)
   }
   return withoutPaused(deps, fetched.jobs)
+}
+
+/**
+ * After a round without any job: settles at once what else of these queues belongs to jobs that are over. A
+ * FETCH of one job would pass over one message per commit, behind a bulk cancel of thousands. Jobs that can run
+ * stay in the buffer, in their place, for whoever is next.
+ */
+async function passOver(
+  deps: Deps,
+  round: readonly Delivery[],
+  request: FetchRequest,
+  context: RequestContext,
+): Promise<void> {
+  for (const queue of new Set(round.map((delivery) => delivery.queue))) {
+    const next = deps.broker.peek(queue, MAX_COUNT)
+    const rows = await Promise.all(next.map(({ id }) => deps.ledger.read.standing(id)))
+    const over = next.filter((_, i) => isTerminal(rows[i]?.state ?? 'available'))
+    const taken = deps.broker.takeThese(queue, over)
+    // One may have been retried meanwhile.
+    const claimed = await claim(deps, withoutStaged(deps, taken), request, context)
+    await giveBack(deps, claimed)
+  }
 }
 
 /**

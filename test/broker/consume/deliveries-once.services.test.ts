@@ -78,6 +78,18 @@ describe('a delivery', () => {
     expect(await taken()).toEqual(['a'])
   })
 
+  it('that was looked at can be taken from between the others, unless it is gone', async () => {
+    const first = await leased('a')
+    await admin.publish(QUEUE, ['b', 'c', 'd'])
+    await expect.poll(buffered).toBe(3)
+    const seen = deliveries.peek('email', 2)
+    expect(idsOf(seen)).toEqual(['b', 'c'])
+    expect(buffered()).toBe(3)
+    expect(idsOf(deliveries.takeThese('email', [first, ...seen.slice(1)]))).toEqual(['c'])
+    expect(deliveries.takeThese('email', seen.slice(1))).toEqual([])
+    expect(await taken()).toEqual(['b', 'd'])
+  })
+
   it('that is parked is not put back, and one in the buffer is not parked', async () => {
     const delivery = await leased('a')
     deliveries.park(delivery, null)

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Delivery, Settled } from '../../../src/broker/broker.ts'
 import type { JobRow } from '../../../src/job/job.ts'
 import type { FetchRequest } from '../../../src/job/request.ts'
@@ -46,6 +46,11 @@ beforeEach(async () => {
       asked.push({ count, takenBytes })
       if (asked.length === 2) await beforeSecondTake()
       return buffered.splice(0, perTake)
+    },
+    peek: (_, limit) => buffered.slice(0, limit),
+    takeThese: (_, deliveries) => {
+      buffered = buffered.filter((delivery) => !deliveries.includes(delivery))
+      return [...deliveries]
     },
     putBack: (deliveries) => void told.push(`put back ${deliveries.length}`),
     park: (_, until) => void told.push(`park ${until}`),
@@ -214,6 +219,31 @@ describe('FETCH, after it took job messages of cancelled jobs', () => {
     ])
   })
 
+  it('passes over all that are buffered at once, and leaves the other jobs where they are', async () => {
+    const ids: string[] = []
+    for (let n = 0; n < 3; n++) {
+      await cancelledAndPushed(0)
+      ids.push(...(await cancelledAndPushed(1)))
+    }
+    perTake = 1
+    expect((await fetchNow({ count: 1 })).map(({ id }) => id)).toEqual(ids.slice(0, 1))
+    expect(asked).toHaveLength(2)
+    expect(told).toEqual(['ack', 'ack', 'ack', 'ack', 'ack', 'ack'])
+    expect(buffered.map(({ id }) => id)).toEqual(ids.slice(1))
+  })
+
+  it('gives back what can run again by the time that it is passed over', async () => {
+    await cancelledAndPushed(0)
+    perTake = 1
+    const retried = await pushed(harness.ledger)
+    const id = retried.id
+    arriving(id)
+    // As a read shows it that was made before the retry.
+    vi.spyOn(harness.ledger.read, 'standing').mockResolvedValueOnce({ ...retried, state: 'cancelled' })
+    expect(await fetchNow({ count: 1 })).toEqual([])
+    expect(await now(id)).toMatchObject({ state: 'available', attempt: 0 })
+  })
+
   it('counts only takes that brought a job towards takenBytes', async () => {
     const over = await pushed(harness.ledger)
     await harness.ledger.cancel(over.id, NOW)
@@ -229,7 +259,6 @@ describe('FETCH, after it took job messages of cancelled jobs', () => {
     expect(asked).toEqual([
       { count: 2, takenBytes: undefined },
       { count: 2, takenBytes: undefined },
-      { count: 1, takenBytes: 2 * SIZE },
     ])
   })
 
