@@ -235,11 +235,13 @@ describe('FETCH, after it took job messages of cancelled jobs', () => {
   it('gives back what can run again by the time that it is passed over', async () => {
     await cancelledAndPushed(0)
     perTake = 1
-    const retried = await pushed(harness.ledger)
-    const id = retried.id
+    const { id } = await pushed(harness.ledger)
     arriving(id)
+    const standing = await harness.ledger.read.standing(id)
+    if (standing === null) throw new Error('the job is gone')
     // As a read shows it that was made before the retry.
-    vi.spyOn(harness.ledger.read, 'standing').mockResolvedValueOnce({ ...retried, state: 'cancelled' })
+    const earlier = { ...standing, state: 'cancelled' as const }
+    vi.spyOn(harness.ledger.read, 'standing').mockResolvedValueOnce(earlier)
     expect(await fetchNow({ count: 1 })).toEqual([])
     expect(await now(id)).toMatchObject({ state: 'available', attempt: 0 })
   })
