@@ -38,6 +38,15 @@ export async function onDrift(deps: Deps, drift: Drift): Promise<number> {
       deps.wakeRelay()
     }
   }
+  return await countLost(ledger, queue, before)
+}
+
+/** Available jobs of the queue without a message since before `before`, counted up to 10,000. By index. */
+export async function countLost(
+  ledger: Deps['ledger'],
+  queue: string,
+  before: number,
+): Promise<number> {
   return (await ledger.read.lostMessages.list(queue, { after: null, before }, MAX_COUNTED)).length
 }
 

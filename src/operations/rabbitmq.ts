@@ -9,7 +9,7 @@ import type {
 } from '../broker/broker.ts'
 import { notFound, unavailable } from '../errors.ts'
 import type { Deps } from './deps.ts'
-import { MAX_COUNTED } from './drift.ts'
+import { countLost } from './drift.ts'
 import { visibleJob } from './info.ts'
 
 export type { OutgoingView, QueueView }
@@ -60,7 +60,7 @@ async function missingIn(
   const many = broker.silentlyAcknowledged(queue, ledger.known.counts(queue).available)
   const before = broker.driftedBefore(queue)
   if (many > 0 || before === null) return many
-  return (await ledger.read.lostMessages.list(queue, { after: null, before }, MAX_COUNTED)).length
+  return await countLost(ledger, queue, before)
 }
 
 /** The message of a job's next attempt, or its copy as a dead letter. Throws 404. */

@@ -1,10 +1,10 @@
 /** The result of a job, at once or when the job ends. */
 import { notFound, OjsError } from '../errors.ts'
 import { isTerminal, type JobRow } from '../job/job.ts'
+import { isInScope } from '../job/queue-scope.ts'
 import { parseResults } from '../schemas/requests/results.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { visibleJob } from './info.ts'
-import { isJobInScope } from './scope.ts'
 
 export const MAX_RESULT_WAIT_MS = 60_000
 
@@ -39,24 +39,35 @@ async function jobOf(deps: Pick<Deps, 'ledger'>, id: string): Promise<JobRow> {
 /** The most text that an answer holds, in UTF-16 units: it is in memory as a whole. */
 const MAX_RESULTS_LENGTH = 32 * 1024 ** 2
 
+/** What a job has returned so far. */
+export type Returned = Pick<JobRow, 'state' | 'result'>
+
 /**
- * RESULTS (OJS results): of each id its job, in the order of the request; null where there is none, or its result is
+ * RESULTS (OJS results): of each id what its job returned, in the order of the request; null where there is none, or its result is
  * not kept. Throws 400, and 413 when the results are too large for one answer.
  */
 export async function results(
   deps: Pick<Deps, 'ledger' | 'clock'>,
   body: unknown,
-  context: Pick<RequestContext, 'queues'>,
-): Promise<Map<string, JobRow | null>> {
-  const found = new Map<string, JobRow | null>()
+  { queues }: Pick<RequestContext, 'queues'>,
+): Promise<Map<string, Returned | null>> {
+  const found = new Map<string, Returned | null>()
   let length = 0
   // One after the other: each may be a megabyte.
   for (const id of new Set(parseResults(body).ids)) {
-    const job = (await isJobInScope(deps, context, id)) ? await visibleJob(deps, id) : null
-    const kept = job !== null && !isPruned(job, deps.clock.now()) ? job : null
-    length += kept?.result?.length ?? 0
-    if (length > MAX_RESULTS_LENGTH) throw tooLarge()
-    found.set(id, kept)
+    const job = await visibleJob(deps, id)
+    const isKept =
+      job !== null &&
+      (queues === undefined || isInScope(queues, job.queue)) &&
+      !isPruned(job, deps.clock.now())
+    if (!isKept) found.set(id, null)
+    else {
+      const { state, result } = job
+      length += result?.length ?? 0
+      if (length > MAX_RESULTS_LENGTH) throw tooLarge()
+      // Not the whole row: its body may be a megabyte, too.
+      found.set(id, { state, result })
+    }
   }
   return found
 }

@@ -6,6 +6,7 @@ import { isTerminal, type JobRow } from '../../job/job.ts'
 import {
   isPruned,
   MAX_RESULT_WAIT_MS,
+  type Returned,
   result,
   resultExpiresAt,
   resultPruned,
@@ -71,7 +72,7 @@ async function answerResult(door: Door, request: Request, response: Response): P
   }
 }
 
-function resultOf(job: JobRow | null): string {
+function resultOf(job: Returned | null): string {
   return job === null ? 'null' : `{"state":"${job.state}","result":${job.result ?? 'null'}}`
 }
 
