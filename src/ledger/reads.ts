@@ -217,6 +217,9 @@ interface BulkReads {
 export interface ProgressReads {
   /** By primary key. Null: nothing was reported of this job. */
   find(id: string): Promise<ProgressNote | null>
+
+  /** What was reported in the present attempts of these jobs, by their ids; by primary key. */
+  present(ids: readonly string[]): Promise<ReadonlyMap<string, ProgressNote>>
 }
 
 /** See `CheckpointLedger`. */

@@ -255,6 +255,7 @@ describe('answers are as the OpenAPI document says:', () => {
     const graph = { name: 'graph', options, steps: [step('a'), step('b', ['a'])] }
     const { id } = await ask('POST', '/workflows', graph)
     await ask('GET', `/workflows/${id}`)
+    await ask('GET', `/workflows/${id}/progress`)
     const fetchOne = async () => {
       const asked = { queues: [options.queue], wait_ms: 15_000 }
       return (await ask('POST', '/workers/fetch', asked)).jobs[0]

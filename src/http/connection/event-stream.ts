@@ -11,11 +11,13 @@ export interface Patience {
   lastWordMs: number
 }
 
-/** An event as it is written; `data` in one line. */
+/** An event as it is written. */
 export interface StreamEvent {
   id?: string
-  event: string
-  data: object
+  /** Without a name a browser takes it for a message. */
+  event?: string
+  /** Text: JSON in one line. */
+  data: object | string
 }
 
 /** Writes nothing while the client does not read: what it missed, its source must still have. */
@@ -55,8 +57,10 @@ export class EventStream {
   }
 
   send({ id, event, data }: StreamEvent): void {
-    const named = id === undefined ? '' : `id: ${id}\n`
-    this.#write(`${named}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+    const known = id === undefined ? '' : `id: ${id}\n`
+    const named = event === undefined ? '' : `event: ${event}\n`
+    const text = typeof data === 'string' ? data : JSON.stringify(data)
+    this.#write(`${known}${named}data: ${text}\n\n`)
   }
 
   /** Called several times a second. */

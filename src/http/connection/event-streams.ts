@@ -4,6 +4,7 @@ import { OjsError } from '../../errors.ts'
 import type { EventRing } from '../../telemetry/event-ring.ts'
 import { dropped, gap, rendered, type StreamFilter } from '../message/stream-events.ts'
 import { EventStream, type Patience } from './event-stream.ts'
+import { type Look, Watch, type Watched, writeLook } from './watch.ts'
 
 /** How often new events are written. */
 const PUMP_MS = 50
@@ -19,11 +20,17 @@ const PATIENCE: Patience = { stuckMs: 30_000, lastWordMs: 1_000 }
 
 export type FollowedRing = Pick<EventRing, 'oldest' | 'end' | 'follow' | 'numberAfter'>
 
+interface Following {
+  filter: StreamFilter
+  /** The number of the next event. */
+  next: number
+}
+
 interface Follower {
   stream: EventStream
   client: string
   /** Null: a stream of statistics. */
-  follows: { filter: StreamFilter; next: number } | null
+  follows: Following | Watch | null
 }
 
 /**
@@ -62,6 +69,11 @@ export class EventStreams {
     const stream = this.#open(request, response, { filter, next: next ?? end })
     if (next === null) stream.send(gap(filter.channel, seen ?? ''))
     return stream
+  }
+
+  /** Tells how something stands, from what `first` has seen after the event before `end`. Throws 429, 503. */
+  watch(request: Request, response: Response, watched: Watched, first: Look, end: number): void {
+    writeLook(this.#open(request, response, new Watch(watched, end)), first)
   }
 
   followStats(request: Request, response: Response): void {
@@ -108,7 +120,8 @@ export class EventStreams {
     const stats = now - this.#statsAt >= STATS_MS && this.#hasStats() ? this.#stats() : null
     if (stats !== null) this.#statsAt = now
     for (const { stream, follows } of this.#followers) {
-      if (follows) this.#advance(stream, follows)
+      if (follows instanceof Watch) follows.advance(stream, this.#ring)
+      else if (follows) this.#advance(stream, follows)
       else if (stats !== null && stream.isReady) stream.send({ event: 'metrics', data: stats })
       stream.keepAlive()
     }
@@ -118,7 +131,7 @@ export class EventStreams {
     return [...this.#followers].some(({ follows }) => follows === null)
   }
 
-  #advance(stream: EventStream, follows: NonNullable<Follower['follows']>): void {
+  #advance(stream: EventStream, follows: Following): void {
     const { filter } = follows
     const { oldest, end } = this.#ring
     if (stream.isReady && follows.next < oldest) {

@@ -138,6 +138,13 @@ export const STREAM_JOB_EVENTS: Description = {
   answers: { 200: STREAM, 204: null },
 }
 
+export const STREAM_PROGRESS: Description = {
+  id: 'streamProgress',
+  tag: 'jobs',
+  summary: 'Follow how far a job is until it ends, as server-sent events',
+  answers: { 200: STREAM, 204: null },
+}
+
 export const STREAM_QUEUE_EVENTS: Description = {
   id: 'streamQueueEvents',
   tag: 'events',

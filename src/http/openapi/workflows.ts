@@ -10,6 +10,8 @@ import {
   INSTANT,
   INTEGER,
   list,
+  MAP,
+  NUMBER,
   nullable,
   object,
   oneOf,
@@ -124,6 +126,34 @@ export const GET_WORKFLOW: Description = {
   tag: 'workflows',
   summary: 'Read a workflow with its steps',
   answers: { 200: object({ workflow: WORKFLOW, ...IDENTITY }) },
+}
+
+export const WORKFLOW_PROGRESS: Description = {
+  id: 'getWorkflowProgress',
+  tag: 'workflows',
+  summary: 'Read how far a workflow and its steps are',
+  answers: {
+    200: object({
+      workflow_id: ID,
+      id: ID,
+      type: TYPE,
+      progress: told(
+        'From 0 to 1: the mean of the steps; of a batch, the share of completed jobs.',
+        NUMBER,
+      ),
+      updated_at: INSTANT,
+      steps: list(
+        object({
+          id: TEXT,
+          job_id: told('Null until the job is made.', nullable(TEXT)),
+          type: TEXT,
+          state: STATE,
+          progress: told('From 0 to 1; null without a report.', nullable(NUMBER)),
+          'data?': told('Of the first megabyte of all of it.', MAP),
+        }),
+      ),
+    }),
+  },
 }
 
 export const CANCEL_WORKFLOW: Description = {

@@ -4,13 +4,17 @@ import { echoed, invalidField, notFound } from '../../errors.ts'
 import { timestamp } from '../../job/document.ts'
 import { isTerminal, type JobRow } from '../../job/job.ts'
 import { info } from '../../operations/info.ts'
+import { readProgress } from '../../operations/lease/progress.ts'
 import { requireKnownJob, requireQueueInScope } from '../../operations/scope.ts'
+import type { Watched } from '../connection/watch.ts'
+import { endId, ProgressTold } from '../message/progress-events.ts'
 import { filterText, list } from '../message/query.ts'
 import { answerEmpty } from '../message/respond.ts'
 import { changeOf, type StreamFilter } from '../message/stream-events.ts'
 import {
   STREAM_EVENTS,
   STREAM_JOB_EVENTS,
+  STREAM_PROGRESS,
   STREAM_QUEUE_EVENTS,
   STREAM_STATS,
 } from '../openapi/events.ts'
@@ -45,6 +49,14 @@ export function eventStreamRoutes(door: Door): Endpoint[] {
       scoping: 'queue',
       handle: (request, response) =>
         streamOfQueue(door, request, response, pathParameter(request, 'name')),
+    },
+    {
+      method: 'GET',
+      path: '/ojs/v1/jobs/:id/progress/stream',
+      about: STREAM_PROGRESS,
+      access: ['producer', 'worker', 'operator'],
+      scoping: 'job',
+      handle: (request, response) => streamOfProgress(door, request, response),
     },
     {
       method: 'GET',
@@ -137,9 +149,27 @@ async function streamOfJob(
   stream.end({ id: endId(id), event: 'job.state_changed', data: finalState(job) })
 }
 
-/** The id of the state in which a job that had ended is told. */
-function endId(id: string): string {
-  return `evt_end_${id}`
+/** Ends with the job, as the stream of its events; but it tells how far the job is, and not what has happened. */
+async function streamOfProgress(
+  { deps, events, streams }: Door,
+  request: Request,
+  response: Response,
+): Promise<void> {
+  const id = pathParameter(request, 'id')
+  // What happens while the job is read counts as new.
+  const { end } = events
+  const first = await readProgress(deps, id)
+  if (isHead(request, response)) return
+  if (isTerminal(first.job.state) && request.get('last-event-id') === endId(id)) {
+    answerEmpty(response)
+    return
+  }
+  const told = new ProgressTold()
+  const watched: Watched = {
+    isMeant: ({ jobId }) => jobId === id,
+    look: async () => told.next(await readProgress(deps, id)),
+  }
+  streams.watch(request, response, watched, told.next(first), end)
 }
 
 function hasSeenAll({ events }: Door, seen: string, id: string): boolean {

@@ -9,6 +9,7 @@ import {
 } from '../../operations/lease/checkpoint.ts'
 import { type Progress, readProgress, reportProgress } from '../../operations/lease/progress.ts'
 import { readJson } from '../message/body.ts'
+import { progressText } from '../message/progress-events.ts'
 import { answer } from '../message/respond.ts'
 import {
   DELETE_CHECKPOINT,
@@ -112,18 +113,9 @@ function factsOf(id: string, { sequence, createdAt }: Checkpoint): object {
   return { job_id: id, sequence, created_at: timestamp(createdAt) }
 }
 
-/** `progress` is a fraction. Without a report it is null, not absent (OJS progress). */
-function answerProgress(response: Response, { job, note }: Progress): void {
-  const { id, state, attempt } = job
-  const head = JSON.stringify({
-    job_id: id,
-    state,
-    attempt,
-    progress: note?.progress ?? null,
-    ...(note !== null && note.message !== null && { message: note.message }),
-    ...(note !== null && { updated_at: timestamp(note.updatedAt) }),
-  })
+function answerProgress(response: Response, progress: Progress): void {
+  const { note } = progress
   const headers = ['Cache-Control', 'no-cache']
   if (note?.progress != null) headers.push('X-OJS-Progress', String(note.progress))
-  answer(response, 200, `${head.slice(0, -1)},"data":${note?.data ?? 'null'}}`, ...headers)
+  answer(response, 200, progressText(progress), ...headers)
 }

@@ -6,6 +6,7 @@ import {
   workflowDocument,
   workflowSummary,
 } from '../../job/workflow/document.ts'
+import { workflowProgress } from '../../job/workflow/progress.ts'
 import type { WorkflowHead, WorkflowRow } from '../../job/workflow/row.ts'
 import { WORKFLOW_STATES, type WorkflowState } from '../../job/workflow/workflow.ts'
 import {
@@ -13,6 +14,7 @@ import {
   createWorkflow,
   getWorkflow,
   listWorkflows,
+  readWorkflowProgress,
 } from '../../operations/workflows/workflows.ts'
 import { LIST_LIMITS } from '../../schemas/json/json-text.ts'
 import { readJson } from '../message/body.ts'
@@ -24,6 +26,7 @@ import {
   CREATE_WORKFLOW,
   GET_WORKFLOW,
   LIST_WORKFLOWS,
+  WORKFLOW_PROGRESS,
 } from '../openapi/workflows.ts'
 import { type Endpoint, pathParameter } from '../route.ts'
 import type { Door } from './route-deps.ts'
@@ -66,6 +69,18 @@ export function workflowRoutes({ deps }: Door): Endpoint[] {
       async handle(request, response) {
         const workflow = await getWorkflow(deps, pathParameter(request, 'id'))
         answer(response, 200, workflowBody(workflow))
+      },
+    },
+    {
+      method: 'GET',
+      path: `${WORKFLOWS}/:id/progress`,
+      about: WORKFLOW_PROGRESS,
+      access: ['producer', 'operator'],
+      async handle(request, response) {
+        const id = pathParameter(request, 'id')
+        const { workflow, notes } = await readWorkflowProgress(deps, id)
+        const headers = ['Cache-Control', 'no-cache']
+        answer(response, 200, workflowProgress(workflow, notes), ...headers)
       },
     },
     {

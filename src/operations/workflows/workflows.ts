@@ -1,6 +1,7 @@
 /** Creates, reads, lists and cancels workflows. */
 import { stateConflictCode } from '../../dialect.ts'
 import { notFound, OjsError } from '../../errors.ts'
+import type { ProgressNote } from '../../job/progress.ts'
 import { planWorkflow } from '../../job/workflow/plan.ts'
 import type { WorkflowHead, WorkflowRow } from '../../job/workflow/row.ts'
 import type { WorkflowSettings } from '../../job/workflow/step.ts'
@@ -132,11 +133,37 @@ function settingsOf({ settings }: Deps, context: RequestContext): WorkflowSettin
   }
 }
 
+/** Characters of what steps say beside a number that one answer shows; the rest is at `GET /jobs/:id/progress`. */
+const MAX_PROGRESS_DATA = 1_048_576
+/** Each may have 64 KiB of such text. */
+const NOTES_AT_ONCE = 100
+
 /** Returns a workflow with its steps (seed 001 §14.2). A pure read. Throws 404. */
 export async function getWorkflow(deps: Pick<Deps, 'ledger'>, id: string): Promise<WorkflowRow> {
   const workflow = await deps.ledger.read.workflows.find(id)
   if (workflow === null) throw notFound('workflow', id)
   return workflow
+}
+
+/** A workflow, and what the jobs of its steps have reported in their present attempts. A pure read. Throws 404. */
+export async function readWorkflowProgress(
+  deps: Pick<Deps, 'ledger'>,
+  id: string,
+): Promise<{ workflow: WorkflowRow; notes: ReadonlyMap<string, ProgressNote> }> {
+  const workflow = await getWorkflow(deps, id)
+  const ids = workflow.steps.flatMap(({ jobId, isCallback }) => (isCallback ? [] : (jobId ?? [])))
+  const notes = new Map<string, ProgressNote>()
+  let room = MAX_PROGRESS_DATA
+  for (let i = 0; i < ids.length; i += NOTES_AT_ONCE) {
+    for (const [jobId, note] of await deps.ledger.read.progress.present(
+      ids.slice(i, i + NOTES_AT_ONCE),
+    )) {
+      const length = note.data?.length ?? 0
+      notes.set(jobId, length > room ? { ...note, data: null } : note)
+      if (length <= room) room -= length
+    }
+  }
+  return { workflow, notes }
 }
 
 /** Lists workflows, newest first, without their steps. */

@@ -103,6 +103,31 @@ export function progressContract({ harness, ledger, row }: UnderTest): void {
     })
   })
 
+  describe('progress.present', () => {
+    it('has what was reported in the present attempts of the jobs, and nothing of others', async () => {
+      const { present } = ledger.read.progress
+      const of = async (...ids: string[]) => [...(await present.call(ledger.read.progress, ids))]
+      expect(await of('nobody')).toEqual([])
+      const [said, silent, failed, other] = await Promise.all([
+        fetched(ledger),
+        fetched(ledger),
+        fetched(ledger),
+        fetched(ledger),
+      ])
+      for (const { id } of [said, failed, other]) await ledger.progress.report(id, ANY, SAID)
+      const note = await ledger.read.progress.find(said.id)
+      expect(await of(said.id, silent.id, 'nobody')).toEqual([[said.id, note]])
+      await failAttempt(ledger, failed.id, fenceOf(failed), RETRY)
+      expect((await of(failed.id)).map(([id]) => id)).toEqual([failed.id])
+      await ledger.claim([jobMessage(failed.id, { attempt: 2 })], { ...TERMS, now: NOW + 300 })
+      expect(await of(failed.id)).toEqual([])
+      await ledger.complete(said.id, {}, { now: LATER, result: null })
+      expect(new Set((await of(said.id, other.id)).map(([id]) => id))).toEqual(
+        new Set([said.id, other.id]),
+      )
+    })
+  })
+
   describe('checkpoints', () => {
     it('are replaced, with the next sequence; a deleted one begins again', async () => {
       const job = await fetched(ledger)

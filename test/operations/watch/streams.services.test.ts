@@ -146,6 +146,73 @@ test('Last-Event-ID replays what follows it; an id that is gone is told as a gap
   expect(gap.events[0]).toMatchObject({ event: 'system.gap', data: { gap_start: gapStart } })
 })
 
+describe('the stream of the progress of a job', () => {
+  const report = (id: string, progress: number, data?: object) =>
+    ask('PUT', `/jobs/${id}/progress`, { progress, ...(data && { data }) })
+  const started = async (queue: string, options: object = {}) => {
+    const body = { type: 'a', args: [], options: { queue, ...options } }
+    const { id } = (await ask('POST', '/jobs', body)).body.job
+    await fetched(queue)
+    return id as string
+  }
+  const fetched = (queue: string) =>
+    ask('POST', '/workers/fetch', { queues: [queue], worker_id: 'w', wait_ms: 20_000 })
+  const told = (events: readonly Read[]) =>
+    events.map(({ event, data }) => [event ?? '', data['progress']])
+  /** Each comes with its name, and without one. */
+  const twice = (name: string, progress: number | null) => [
+    [name, progress],
+    ['', progress],
+  ]
+
+  test('begins with how far it is, has each change, and ends with the job', async () => {
+    const id = await started('sse-progress')
+    const { response, events, until, state } = await open(`/jobs/${id}/progress/stream`)
+    expect(response.headers.get('content-type')).toBe('text/event-stream')
+    await until(() => events.length === 2)
+    await report(id, 0.2, { page: 1 })
+    await until(() => events.at(-1)?.data['progress'] === 0.2)
+    // Within the same second: no event tells of it.
+    await report(id, 0.3, { page: 2 })
+    await until(() => events.at(-1)?.data['progress'] === 0.3)
+    const { body } = await ask('GET', `/jobs/${id}/progress`)
+    expect(events.at(-1)?.data).toEqual(body)
+    await ask('POST', '/workers/ack', { job_id: id, worker_id: 'w' })
+    await until(() => state.isEnded)
+    const first = [...twice('progress', null)]
+    expect(told(events).slice(0, 2)).toEqual(first)
+    expect(told(events).slice(-4)).toEqual([...twice('progress', 0.3), ...twice('completed', 1)])
+
+    const seen = { 'Last-Event-ID': events.at(-1)?.id ?? '' }
+    expect((await open(`/jobs/${id}/progress/stream`, seen)).response.status).toBe(204)
+    const late = await open(`/jobs/${id}/progress/stream`)
+    await late.until(() => late.state.isEnded)
+    expect(told(late.events)).toEqual([...twice('progress', 1), ...twice('completed', 1)])
+  })
+
+  test('begins anew with the next attempt, and tells of a job that has failed, or is gone', async () => {
+    const queue = 'sse-progress-retry'
+    const retry = { max_attempts: 2, initial_interval_ms: 1, jitter: false }
+    const id = await started(queue, { retry })
+    const { events, until, state } = await open(`/jobs/${id}/progress/stream`)
+    const fail = () =>
+      ask('POST', '/workers/nack', { job_id: id, error: { code: 'no', message: 'no' } })
+    await report(id, 0.5)
+    await fail()
+    await fetched(queue)
+    await until(() => events.at(-1)?.data['attempt'] === 2)
+    expect(events.at(-1)?.data).toMatchObject({ state: 'active', progress: null })
+    await report(id, 0.1)
+    await fail()
+    await until(() => state.isEnded)
+    expect(events.at(-1)?.data).toMatchObject({ state: 'discarded', progress: 0.1 })
+    expect(events.at(-2)?.event).toBe('failed')
+    expect(
+      (await open('/jobs/0197a1c2-77d0-7aa1-9d55-0c1f5e6b2a61/progress/stream')).response,
+    ).toMatchObject({ status: 404 })
+  })
+})
+
 test('statistics come every second', async () => {
   await run('sse-stats')
   const { events, until } = await open('/admin/stats/stream')

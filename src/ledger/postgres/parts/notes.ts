@@ -67,7 +67,19 @@ export function noteReads(schema: string, reader: Reader, memory: Memory): NoteR
         return job === undefined ? null : { job, ...readHistory(String(row['history'])) }
       },
     },
-    progress: { find: (id): Promise<ProgressNote | null> => find(PROGRESS, id) },
+    progress: {
+      find: (id): Promise<ProgressNote | null> => find(PROGRESS, id),
+      present: async (ids) => {
+        if (!memory.usedSides.has(PROGRESS.name)) return new Map()
+        const text = `${selectSide(schema, PROGRESS)} WHERE job_id = ANY($1::text[]) AND EXISTS (
+          SELECT 1 FROM ${schema}.jobs j WHERE j.id = job_id
+            AND j.generation = progress.generation AND j.attempt = progress.attempt)`
+        const rows = await reader.rows(text, [ids])
+        return new Map(
+          rows.map(({ sideKey, ...note }) => [String(sideKey), note as unknown as ProgressNote]),
+        )
+      },
+    },
     checkpoints: { find: (id): Promise<Checkpoint | null> => find(CHECKPOINTS, id) },
   }
 }

@@ -13,6 +13,12 @@ export function prepareProgress(db: Database) {
       `SELECT generation, attempt, progress, message, updated_at AS updatedAt, told_at AS toldAt, data
        FROM progress WHERE job_id = ?`,
     ),
+    presentProgress: db.prepare<[ids: string], ProgressNote & { jobId: string }>(
+      `SELECT p.job_id AS jobId, p.generation, p.attempt, p.progress, p.message,
+         p.updated_at AS updatedAt, p.told_at AS toldAt, p.data
+       FROM json_each(?) w CROSS JOIN progress p ON p.job_id = w.value
+       CROSS JOIN jobs j ON j.id = p.job_id AND j.generation = p.generation AND j.attempt = p.attempt`,
+    ),
     noteProgress: db.prepare<
       [
         id: string,

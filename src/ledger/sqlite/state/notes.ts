@@ -29,6 +29,13 @@ export class Notes {
     return this.#hasProgress ? (this.#statements.progress.get(id) ?? null) : null
   }
 
+  /** What was reported in the present attempts of these jobs. */
+  present(ids: readonly string[]): ReadonlyMap<string, ProgressNote> {
+    if (!this.#hasProgress) return new Map()
+    const found = this.#statements.presentProgress.all(JSON.stringify(ids))
+    return new Map(found.map(({ jobId, ...note }) => [jobId, note]))
+  }
+
   /** Inside a write. Returns the checkpoint as it is from now on. */
   save(id: string, now: number, state: string): Checkpoint {
     this.#hasCheckpoints = true

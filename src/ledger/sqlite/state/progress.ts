@@ -29,6 +29,10 @@ export class SqliteProgress implements ProgressLedger, ProgressReads {
     return this.#access.read(() => this.#store.notes.progress(id))
   }
 
+  async present(ids: readonly string[]): ReturnType<ProgressReads['present']> {
+    return this.#access.read(() => this.#store.notes.present(ids))
+  }
+
   report(...[id, fence, report]: Parameters<ProgressLedger['report']>): Promise<Reported> {
     return this.#access.writeMany(1, () => {
       const { statements, notes } = this.#store
