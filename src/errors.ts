@@ -116,6 +116,7 @@ const RESOURCES = {
   queue: 'Queue',
   checkpoint: 'Checkpoint',
   dead_letter_job: 'Dead letter job',
+  rate_limit: 'Rate limit',
   cron_job: 'Cron job',
   workflow: 'Workflow',
   schema: 'Schema',

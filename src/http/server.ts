@@ -31,6 +31,7 @@ import { ledgerRoutes } from './routes/operate/ledger.ts'
 import { rabbitmqRoutes } from './routes/operate/rabbitmq.ts'
 import { progressRoutes } from './routes/progress.ts'
 import { queueRoutes } from './routes/queues.ts'
+import { rateLimitRoutes } from './routes/rate-limits.ts'
 import { recoverRoutes } from './routes/recover.ts'
 import { resultRoutes } from './routes/results.ts'
 import { retentionRoutes } from './routes/retention.ts'
@@ -142,6 +143,7 @@ function allRoutes(door: Door): Endpoint[] {
     ...failureRoutes(door),
     ...cronRoutes(door),
     ...queueRoutes(door),
+    ...rateLimitRoutes(door),
     ...schemaRoutes(door),
     ...workflowRoutes(door),
     ...historyRoutes(door),

@@ -20,6 +20,22 @@ export interface ConcurrencyLedger {
   review(after: string, limit: number): Promise<string | null>
 }
 
+/** How a key stands. */
+export interface KeyStanding {
+  /**
+   * Of the first job that is held back, else of another that is available, else of one that is active, if it is
+   * among the 1,000 whose leases end first; else null.
+   */
+  limit: number | null
+  active: number
+  /** Available jobs that are held back, counted up to `MAX_WAITING_COUNTED`. */
+  waiting: number
+}
+
+export const MAX_WAITING_COUNTED = 1_000
+/** Active jobs among which the limit of a key is looked for. */
+export const MAX_LEASES_ASKED = 1_000
+
 export interface KeyNews {
   /** Queues of jobs that a commit has held back, one for each job. */
   held: readonly string[]

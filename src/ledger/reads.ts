@@ -5,6 +5,7 @@ import type { ProgressNote } from '../job/progress.ts'
 import type { WorkflowHead, WorkflowRow } from '../job/workflow/row.ts'
 import type { AuditReads } from './audit.ts'
 import type { BulkOperation } from './bulk.ts'
+import type { KeyStanding } from './concurrency.ts'
 import type { CronRun, DueEntry } from './cron.ts'
 import type { DeadLetterStats } from './dead-letters.ts'
 import type { JobHistory } from './history.ts'
@@ -232,4 +233,10 @@ export interface CheckpointReads {
 interface ConcurrencyReads {
   /** How many jobs of the key are active. */
   active(key: string): Promise<number>
+
+  /** The keys of active and of available jobs from behind `after` on, in their order, at most `limit`; by index. */
+  keys(after: string, limit: number): Promise<string[]>
+
+  /** How these keys stand, without those that `keys` would not name; by index. */
+  standings(keys: readonly string[]): Promise<ReadonlyMap<string, KeyStanding>>
 }

@@ -88,6 +88,14 @@ export interface JobSearch {
     limit: number,
   ): Promise<{ found: FoundId[]; next: Place | null }>
 
+  /**
+   * How many `available` jobs of the queue have which priority. Looks at the oldest 100,000; `searched` says so,
+   * and else is null.
+   */
+  priorities(
+    queue: string,
+  ): Promise<{ counts: ReadonlyMap<number, number>; searched: number | null }>
+
   /** The oldest jobs of these queues. `now`: clock time; `wall`: wall time, for schedules. */
   oldest(
     queues: readonly string[],

@@ -193,6 +193,12 @@ describe('answers are as the OpenAPI document says:', () => {
     await ask('GET', `/queues/${queue}/stats`)
     await ask('GET', `/queues/${queue}`)
     await ask('GET', '/queues/unknown/stats')
+    await ask('GET', `/queues/${queue}/priority-stats`)
+    const concurrency = { key: `k-${queue}`, limit: 1 }
+    await ask('POST', '/jobs', { type: 'a', args: [], options: { queue, concurrency } })
+    await ask('GET', '/rate-limits?per_page=100')
+    await ask('GET', `/rate-limits/k-${queue}`)
+    await ask('GET', '/rate-limits/unknown')
     await ask('POST', `/queues/${queue}/pause`)
     await ask('GET', `/admin/queues/${queue}?include=rabbitmq`)
     await ask('POST', '/jobs', { type: 'a', args: [], options: { queue } })

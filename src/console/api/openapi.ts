@@ -1595,6 +1595,25 @@ export interface Operations {
       computed_at: string
     }
   }
+  'GET /ojs/v1/queues/{name}/priority-stats': {
+    query: {}
+    body: null
+    answer: {
+      queue: string
+      /**
+       * The highest priority first.
+       */
+      distribution: {
+        priority: number
+        count: number
+      }[]
+      /**
+       * Only the oldest jobs were counted: `searched`.
+       */
+      stats_are_partial?: true
+      searched?: number
+    }
+  }
   'POST /ojs/v1/queues/{name}/pause': {
     query: {}
     body: {
@@ -1622,6 +1641,25 @@ export interface Operations {
       status: 'active' | 'paused'
       resumed_at: string
     }
+  }
+  'GET /ojs/v1/rate-limits': {
+    query: {
+      limit?: number
+      offset?: number
+      page?: number
+      per_page?: number
+      cursor?: string
+    }
+    body: null
+    answer: {
+      items: RateLimit[]
+      pagination: Pagination
+    }
+  }
+  'GET /ojs/v1/rate-limits/{key}': {
+    query: {}
+    body: null
+    answer: RateLimit
   }
   'GET /ojs/v1/schemas': {
     query: {
@@ -1732,6 +1770,45 @@ export interface Operations {
       state: WorkflowState
     }
   }
+  'GET /ojs/v1/workflows/{id}/progress': {
+    query: {}
+    body: null
+    answer: {
+      /**
+       * A UUIDv7, in lower case.
+       */
+      workflow_id: string
+      /**
+       * A UUIDv7, in lower case.
+       */
+      id: string
+      type: 'dag' | 'chain' | 'group' | 'batch'
+      /**
+       * From 0 to 1: the mean of the steps; of a batch, the share of completed jobs.
+       */
+      progress: number
+      updated_at: string
+      steps: {
+        id: string
+        /**
+         * Null until the job is made.
+         */
+        job_id: string | null
+        type: string
+        state: JobState
+        /**
+         * From 0 to 1; null without a report.
+         */
+        progress: number | null
+        /**
+         * Of the first megabyte of all of it.
+         */
+        data?: {
+          [k: string]: unknown
+        }
+      }[]
+    }
+  }
   'GET /ojs/v1/jobs/{id}/history': {
     query: {
       limit?: number
@@ -1832,6 +1909,11 @@ export interface Operations {
       types?: string
       event_types?: string
     }
+    body: null
+    answer: string
+  }
+  'GET /ojs/v1/jobs/{id}/progress/stream': {
+    query: {}
     body: null
     answer: string
   }
@@ -3580,6 +3662,44 @@ export interface QueueStats {
    * Available jobs that their concurrency keys hold back.
    */
   held: number
+}
+export interface RateLimit {
+  /**
+   * A concurrency key, or `queue:<name>` for the rate of a queue.
+   */
+  key: string
+  concurrency?: {
+    /**
+     * Of the next job; absent if it could not be found.
+     */
+    limit?: number
+    active: number
+    available?: number
+  }
+  rate?: {
+    /**
+     * Of the job that asked last.
+     */
+    limit: number
+    period: string
+    current_count: number
+    window_resets_at?: string
+  }
+  /**
+   * Counted up to 1,000 for each of both.
+   */
+  waiting_count: number
+  waiting_is_lower_bound?: true
+  /**
+   * Of `rate`, else of `concurrency`.
+   */
+  limit?: number
+  period?: string
+  active: number
+  /**
+   * The same as `waiting_count`.
+   */
+  waiting: number
 }
 export interface SchemaSummary {
   uri: string

@@ -85,6 +85,23 @@ export const LIST_QUEUES: Description = {
   },
 }
 
+export const QUEUE_PRIORITIES: Description = {
+  id: 'getQueuePriorities',
+  tag: 'queues',
+  summary: 'Count the available jobs of a queue by their priority',
+  answers: {
+    200: object({
+      queue: TEXT,
+      distribution: told(
+        'The highest priority first.',
+        list(object({ priority: INTEGER, count: INTEGER })),
+      ),
+      'stats_are_partial?': told('Only the oldest jobs were counted: `searched`.', TRUE),
+      'searched?': INTEGER,
+    }),
+  },
+}
+
 export const GET_QUEUE: Description = {
   id: 'getQueue',
   tag: 'queues',

@@ -9,6 +9,7 @@ import {
   listQueues,
   type QueueStats,
   type QueueSummary,
+  queuePriorities,
   queueStats,
   type Today,
   trafficToday,
@@ -16,7 +17,13 @@ import {
 import { readOptionalJson } from '../message/body.ts'
 import { pageOf, pagination } from '../message/page.ts'
 import { answer } from '../message/respond.ts'
-import { GET_QUEUE, LIST_QUEUES, PAUSE_OR_RESUME, QUEUE_STATS } from '../openapi/queues.ts'
+import {
+  GET_QUEUE,
+  LIST_QUEUES,
+  PAUSE_OR_RESUME,
+  QUEUE_PRIORITIES,
+  QUEUE_STATS,
+} from '../openapi/queues.ts'
 import { type Endpoint, pathParameter } from '../route.ts'
 import { configurationDocument, oldestMembers, stateOf } from './queue-documents.ts'
 import type { Door } from './route-deps.ts'
@@ -85,6 +92,7 @@ export function queueRoutes({ deps }: Door): Endpoint[] {
         answer(response, 200, JSON.stringify(body))
       },
     },
+    prioritiesRoute(deps),
     commandRoute('pause', async (name, context) => {
       const { pausedAt } = await pauseQueue(deps, name, context)
       const queue = member(name, { paused: true })
@@ -110,6 +118,25 @@ function queueRoute(deps: Door['deps']): Endpoint {
       const [queue, today] = await Promise.all([findQueue(deps, name), trafficToday(deps, name)])
       const config = configurationDocument(configurationOf(deps, name))
       answer(response, 200, JSON.stringify(queueDocument(queue, config, today)))
+    },
+  }
+}
+
+function prioritiesRoute(deps: Door['deps']): Endpoint {
+  return {
+    method: 'GET',
+    path: `${QUEUES}/:name/priority-stats`,
+    about: QUEUE_PRIORITIES,
+    access: ['operator', 'reader'],
+    scoping: 'queue',
+    async handle(request, response) {
+      const queue = pathParameter(request, 'name')
+      const { counts, searched } = await queuePriorities(deps, queue)
+      const distribution = [...counts]
+        .toSorted(([a], [b]) => b - a)
+        .map(([priority, count]) => ({ priority, count }))
+      const partly = searched !== null && { stats_are_partial: true, searched }
+      answer(response, 200, JSON.stringify({ queue, distribution, ...partly }))
     },
   }
 }

@@ -15,8 +15,21 @@ interface Waiting extends Turn {
   readonly limit: JobRateLimit
 }
 
+/** How the starts of a key stand. */
+export interface StartsStanding {
+  /** Of the job that asked last. */
+  limit: JobRateLimit
+  /** Starts within that limit's window. */
+  count: number
+  /** When the first of them leaves it; null: there are none. */
+  resetsAt: number | null
+  /** Parked jobs that wait. */
+  waiting: number
+}
+
 interface Starts {
   readonly key: string
+  latest: JobRateLimit
   /** The longest window of all limits seen with this key: jobs may name different ones. */
   windowMs: number
   /** The most starts that any of these limits allows. */
@@ -74,20 +87,39 @@ export class StartLimits {
     this.#releaseDue(starts, this.#clock.now())
   }
 
+  /** The keys of starts within the last window, and of parked jobs, in no order. */
+  keys(): string[] {
+    return [...this.#byKey.keys()]
+  }
+
+  /** Null: nothing is known of the key. */
+  standing(key: string): StartsStanding | null {
+    const starts = this.#byKey.get(key)
+    if (!starts) return null
+    const { latest: limit, times, waiting } = starts
+    const now = this.#clock.now()
+    const counted = times.filter((at) => at + limit.windowMs > now)
+    const [first] = counted
+    const resetsAt = first === undefined ? null : first + limit.windowMs
+    return { limit, count: counted.length, resetsAt, waiting: waiting.size }
+  }
+
   get size(): number {
     return this.#byKey.size
   }
 
-  #of({ key, starts: most, windowMs }: JobRateLimit): Starts {
+  #of(latest: JobRateLimit): Starts {
+    const { key, starts: most, windowMs } = latest
     const known = this.#byKey.get(key)
     if (known) {
+      known.latest = latest
       known.most = Math.max(known.most, most)
       known.windowMs = Math.max(known.windowMs, windowMs)
       this.#byKey.set(key, known)
       return known
     }
     if (this.#byKey.size >= MAX_KEYS) this.#forgetLeastRecent()
-    const starts: Starts = { key, windowMs, most, times: [], waiting: new Map(), ...ASLEEP }
+    const starts: Starts = { key, latest, windowMs, most, times: [], waiting: new Map(), ...ASLEEP }
     this.#byKey.set(key, starts)
     return starts
   }

@@ -4,7 +4,7 @@ import { isInScope, type QueueScope } from '../../job/queue-scope.ts'
 import { type Histogram, mergeInto } from '../../job/values/histogram.ts'
 import type { QueueRecord, StateCounts } from '../../ledger/known.ts'
 import type { Traffic, TrafficPoint, TrafficQuery } from '../../ledger/queues.ts'
-import type { OldestJobs } from '../../ledger/search.ts'
+import type { JobSearch, OldestJobs } from '../../ledger/search.ts'
 import type { Deps } from '../deps.ts'
 import { type Drain, drainOf } from './drain.ts'
 import { isPaused } from './pause.ts'
@@ -94,6 +94,15 @@ async function summariesOf(
 }
 
 const NONE_WAITS: OldestJobs = { available: null, retryable: null, scheduled: null }
+
+/** How many available jobs of a queue have which priority. Throws 404. */
+export async function queuePriorities(
+  deps: Pick<Deps, 'ledger'>,
+  queue: string,
+): ReturnType<JobSearch['priorities']> {
+  if (!deps.ledger.known.hasQueue(queue)) throw queueRefusal(queue, 'missing')
+  return await deps.ledger.read.search.priorities(queue)
+}
 
 /** Statistics of one queue (seed 001 §11.2), from stored counters: O(1) in the number of jobs. Throws 404. */
 export async function queueStats(

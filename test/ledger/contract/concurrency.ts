@@ -4,6 +4,7 @@ import { OjsError } from '../../../src/errors.ts'
 import { isHeldByKey } from '../../../src/job/concurrency.ts'
 import { isTerminal, type JobRow, type NewJob } from '../../../src/job/job.ts'
 import type { ReportedEvent, Said } from '../../../src/job/native/report.ts'
+import { compare } from '../../../src/job/values/canonical-json.ts'
 import type { KeyNews } from '../../../src/ledger/concurrency.ts'
 import type { Ledger } from '../../../src/ledger/ledger.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
@@ -54,6 +55,44 @@ export function concurrencyContract({ harness, ledger, row, runs }: UnderTest): 
   const complete = (id: string) => ledger.complete(id, {}, { now: NOW + 1, result: null })
 
   beforeEach(listen)
+
+  describe('keys, as a list shows them', () => {
+    const standing = async (key: string) =>
+      (await ledger.read.concurrency.standings([key])).get(key)
+
+    it('are those of active and of available jobs, in their order', async () => {
+      expect(await ledger.read.concurrency.keys('', 10)).toEqual([])
+      expect(await ledger.read.concurrency.standings(['k'])).toEqual(new Map())
+      const running = await push(1, {}, 'b')
+      expect(await claim(running)).toBe('claimed')
+      await push(1, {}, 'ä')
+      await push(1, {}, 'a')
+      await push(1, { queue: 'other' }, 'c')
+      // The second of each is held back; both lists have it.
+      await push(1, {}, 'b')
+      await push(1, {}, 'a')
+      expect(await ledger.read.concurrency.keys('', 10)).toEqual(['a', 'b', 'c', 'ä'])
+      expect(await ledger.read.concurrency.keys('a', 2)).toEqual(['b', 'c'])
+      await ledger.cancel(await push(1, {}, 'd'), NOW)
+      expect(await ledger.read.concurrency.keys('c', 10)).toEqual(['ä'])
+      const both = await ledger.read.concurrency.standings(['c', 'd', 'b'])
+      expect([...both.keys()].toSorted(compare)).toEqual(['b', 'c'])
+    })
+
+    it('have the limit of whoever is next, and count those that run and those that are held back', async () => {
+      const first = await push(2)
+      expect(await standing('k')).toEqual({ limit: 2, active: 0, waiting: 0 })
+      expect(await claim(first)).toBe('claimed')
+      expect(await standing('k')).toEqual({ limit: 2, active: 1, waiting: 0 })
+      await push(2)
+      await push(1, { priority: 5 })
+      await push(3)
+      // The one of priority 5 is next.
+      expect(await standing('k')).toEqual({ limit: 1, active: 1, waiting: 2 })
+      await complete(first)
+      expect(await standing('k')).toMatchObject({ active: 0 })
+    })
+  })
 
   describe('a job whose key has as many messages in its queue as it has room', () => {
     it('is held back, and owes no message', async () => {
@@ -459,6 +498,17 @@ export function concurrencyContract({ harness, ledger, row, runs }: UnderTest): 
       const plain = await ask(id, { isKeyed: false })
       expect(plain).toMatchObject({ decision: 'run', isBegun: false, start: null })
       expect(await row(id)).toEqual(before)
+    })
+
+    it('leaves the key in the list of keys when the job waits for its worker’s message again', async () => {
+      const id = await push(4)
+      await claimNative(id)
+      const lost = { ...FAILED, to: 'available' } as const
+      await failAttempt(ledger, id, fenceOf(await row(id)), lost)
+      expect(await row(id)).toMatchObject({ state: 'available', holder: 'native' })
+      expect(await ledger.read.concurrency.keys('', 9)).toEqual(['k'])
+      const found = await ledger.read.concurrency.standings(['k'])
+      expect(found.get('k')).toEqual({ limit: 4, active: 0, waiting: 0 })
     })
 
     it('frees the place when the worker gives the job back', async () => {

@@ -384,6 +384,32 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
     })
   })
 
+  describe('priorities', () => {
+    it('counts the available jobs of a queue by their priority', async () => {
+      const push = (priority: number, queue = 'p', type = 'a') =>
+        ledger.insert(newJob({ priority, queue, type }), NOW)
+      expect(await ledger.read.search.priorities('p')).toEqual({
+        counts: new Map(),
+        searched: null,
+      })
+      for (const priority of [5, 0, 5, -100]) await push(priority)
+      await push(5, 'p', 'b')
+      await push(5, 'elsewhere')
+      const active = newJob({ priority: 9, queue: 'p' })
+      await ledger.insert(active, NOW)
+      await ledger.claim([jobMessage(active.id)], TERMS)
+      const { counts, searched } = await ledger.read.search.priorities('p')
+      expect(new Map(counts)).toEqual(
+        new Map([
+          [5, 3],
+          [0, 1],
+          [-100, 1],
+        ]),
+      )
+      expect(searched).toBe(null)
+    })
+  })
+
   describe('oldest', () => {
     const oldest = async (now = NOW, wall = NOW) => {
       const all = await ledger.read.search.oldest(['q', 'empty'], now, wall)

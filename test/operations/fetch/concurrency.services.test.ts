@@ -61,6 +61,28 @@ describe('options.concurrency', () => {
     expect(await statsOf()).toMatchObject({ available: 0, active: 1, held: 0 })
   })
 
+  it('RL-005: is in the list of limits, with those that run and those that wait', async () => {
+    const at = `/ojs/v1/rate-limits/${encodeURIComponent(key)}`
+    const limitOf = async () => (await gateway.request('GET', at)).body
+    expect((await gateway.request('GET', at)).status).toBe(404)
+    for (let i = 0; i < 4; i++) await push({ key, limit: 2 })
+    const standing = { key, waiting_count: 2, waiting: 2, limit: 2 }
+    expect(await limitOf()).toEqual({
+      ...{ ...standing, active: 0 },
+      concurrency: { limit: 2, active: 0, available: 2 },
+    })
+    const jobs = await fetchMany(gateway, queue, 2)
+    const full = { ...standing, active: 2, concurrency: { limit: 2, active: 2, available: 0 } }
+    expect(await limitOf()).toEqual(full)
+    const list = await gateway.request('GET', '/ojs/v1/rate-limits?per_page=100')
+    expect(list.body.items).toContainEqual(full)
+    expect(list.body.pagination).toMatchObject({ per_page: 100, has_more: false })
+    const page = await gateway.request('GET', '/ojs/v1/rate-limits?limit=1&offset=0')
+    expect(page.body.items).toHaveLength(1)
+    expect(page.body.pagination.total).toBe(list.body.items.length)
+    for (const { id } of jobs) await ack(gateway, id)
+  })
+
   it('shares the limit among jobs of the same type and queue, if they name no key', async () => {
     await push({ limit: 1 })
     expect(await push({ limit: 1 })).toMatchObject({

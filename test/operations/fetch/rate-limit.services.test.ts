@@ -52,6 +52,22 @@ describe('options.rate_limit', () => {
     expect(await fetched({ wait_ms: 15_000 })).toEqual([id])
   })
 
+  it('is told, with the starts within its period and the jobs that wait', async () => {
+    await pushed(LONG)
+    await pushed(LONG)
+    expect(await fetched({ wait_ms: 15_000 })).toHaveLength(1)
+    const { body } = await gateway.request('GET', `/ojs/v1/rate-limits/queue:${queue}`)
+    expect(body).toEqual({
+      ...{ key: `queue:${queue}`, limit: 1, period: 'PT1M40S', active: 0 },
+      rate: {
+        ...{ limit: 1, period: 'PT1M40S', current_count: 1, window_resets_at: expect.any(String) },
+      },
+      ...{ waiting: body.waiting_count, waiting_count: expect.any(Number) },
+    })
+    const list = await gateway.request('GET', '/ojs/v1/rate-limits?per_page=100')
+    expect(list.body.items.map(({ key }: Json) => key)).toContain(`queue:${queue}`)
+  })
+
   it('is part of the job in the answers of PUSH and INFO', async () => {
     const { id, rate_limit: shown } = await pushed(LONG)
     expect(shown).toEqual(LONG.rate_limit)

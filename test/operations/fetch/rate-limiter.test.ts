@@ -46,6 +46,22 @@ describe('jobs with a limit', () => {
     expect(started(limit(2), 'd')).toEqual(['d'])
   })
 
+  it('are told by key: the limit of the last, its starts, and who waits', () => {
+    expect(limits.standing('k')).toBe(null)
+    expect(limits.keys()).toEqual([])
+    started(limit(1, 5_000), 'a')
+    vi.advanceTimersByTime(3_000)
+    started(limit(2), 'b', 'c', 'd')
+    expect(limits.keys()).toEqual(['k'])
+    expect(limits.standing('k')).toEqual({
+      ...{ limit: limit(2), count: 2, resetsAt: START + 4_000, waiting: 1 },
+    })
+    vi.advanceTimersByTime(1_000)
+    expect(limits.standing('k')).toMatchObject({ count: 0, resetsAt: null })
+    vi.advanceTimersByTime(60_000)
+    expect(limits.keys()).toEqual([])
+  })
+
   it('follow their own limit when others with the same key have another', () => {
     const [slow, quick] = [limit(1, 10_000), limit(5)]
     expect(started(slow, 'a')).toEqual(['a'])

@@ -151,6 +151,17 @@ export class PostgresSearch implements JobSearch {
     return { keys: inMemory(left), isRough: false, isCut }
   }
 
+  async priorities(queue: string): ReturnType<JobSearch['priorities']> {
+    const { asks, schema } = this.#searched
+    const text = `SELECT priority, count(*) AS count FROM (
+      SELECT j.priority FROM ${schema}.jobs j WHERE j.queue = $1 AND j.state = 'available'
+      LIMIT $2) waiting GROUP BY priority`
+    const rows = await asks.rows(text, [queue, MAX_COMPARED])
+    const counts = new Map(rows.map(({ priority, count }) => [Number(priority), Number(count)]))
+    const searched = [...counts.values()].reduce((sum, count) => sum + count, 0)
+    return { counts, searched: searched < MAX_COMPARED ? null : searched }
+  }
+
   async #countRanges(filter: JobFilter, atMost: number): Promise<Counted> {
     const { asks, schema } = this.#searched
     const { from, until } = createdBetween(filter)

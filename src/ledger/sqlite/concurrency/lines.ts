@@ -1,6 +1,7 @@
 /** Concurrency keys on SQLite: who is held back, and who is next. Only jobs with a key come here. */
 import { historyLine } from '../../../job/history/changes.ts'
 import type { Carry, JobRow } from '../../../job/job.ts'
+import { type KeyStanding, MAX_LEASES_ASKED, MAX_WAITING_COUNTED } from '../../concurrency.ts'
 import * as shared from '../../writes/lines.ts'
 import { type KeyLines, type Line, MAX_LINES } from '../../writes/lines.ts'
 import { changed } from '../sql/rows.ts'
@@ -128,4 +129,27 @@ function* queuesOf({ statements }: Store, { key, queue }: Line): Generator<strin
 
 export function activeOf({ statements }: Store, key: string): number {
   return statements.activeOfKey.get(key)?.active ?? 0
+}
+
+/** See `ConcurrencyReads`. */
+export function standingsOf(
+  store: Store,
+  keys: readonly string[],
+): ReadonlyMap<string, KeyStanding> {
+  const { activePolicies, limitOfWaiting, heldOfKey } = store.statements
+  const ofActive = new Map<string, number>()
+  for (const { carry } of activePolicies.all(JSON.stringify(keys), MAX_LEASES_ASKED)) {
+    const policy = (JSON.parse(carry) as Carry).concurrency
+    if (policy) ofActive.set(policy.key, policy.limit)
+  }
+  const found = new Map<string, KeyStanding>()
+  for (const key of keys) {
+    const active = activeOf(store, key)
+    const first = limitOfWaiting.get(key)
+    if (active === 0 && first === undefined) continue
+    const limit = first === undefined ? (ofActive.get(key) ?? null) : limitOf(first.carry)
+    const waiting = heldOfKey.get(key, MAX_WAITING_COUNTED)?.count ?? 0
+    found.set(key, { limit, active, waiting })
+  }
+  return found
 }

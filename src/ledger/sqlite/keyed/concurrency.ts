@@ -1,7 +1,7 @@
 /** See `ConcurrencyLedger`. */
-import type { ConcurrencyLedger, KeyNews } from '../../concurrency.ts'
+import type { ConcurrencyLedger, KeyNews, KeyStanding } from '../../concurrency.ts'
 import type { Access } from '../commit/access.ts'
-import { activeOf, freedKey } from '../concurrency/lines.ts'
+import { activeOf, freedKey, standingsOf } from '../concurrency/lines.ts'
 import type { Store } from '../state/store.ts'
 
 export class SqliteConcurrency implements ConcurrencyLedger {
@@ -19,6 +19,24 @@ export class SqliteConcurrency implements ConcurrencyLedger {
 
   active(key: string): Promise<number> {
     return this.#access.ask(() => activeOf(this.#store, key))
+  }
+
+  keys(after: string, limit: number): Promise<string[]> {
+    return this.#access.ask(() => {
+      const { nextKey } = this.#store.statements
+      const keys: string[] = []
+      for (let last = after; keys.length < limit; ) {
+        const key = nextKey.get(last)?.key ?? null
+        if (key === null) break
+        keys.push(key)
+        last = key
+      }
+      return keys
+    })
+  }
+
+  standings(keys: readonly string[]): Promise<ReadonlyMap<string, KeyStanding>> {
+    return this.#access.ask(() => standingsOf(this.#store, keys))
   }
 
   async review(after: string, limit: number): Promise<string | null> {

@@ -1,6 +1,6 @@
 /** Finds jobs, counts them, and pages through their ids. */
 import type { Carry, JobState } from '../../../job/job.ts'
-import type { JobFilter } from '../../../job/search/filter.ts'
+import { ANY_JOB, type JobFilter } from '../../../job/search/filter.ts'
 import { hasOwnIndex, isCounted, isCountOfDead, needsRow } from '../../../job/search/needs.ts'
 import { startNow } from '../../../slices.ts'
 import type { DeadLetterStats } from '../../dead-letters.ts'
@@ -78,6 +78,10 @@ export class SqliteSearch implements JobSearch {
 
   deadLetterStats(queues: readonly string[]): Promise<DeadLetterStats> {
     return this.#run(statsOfDead(this.#store, queues))
+  }
+
+  priorities(queue: string): ReturnType<JobSearch['priorities']> {
+    return this.#run(prioritiesOf(this.#store, queue))
   }
 
   oldest(
@@ -198,6 +202,26 @@ function* sorted(
 function inMemory(keys: readonly Key[]): Source['merge'] {
   let next = 0
   return { next: () => keys[next++] ?? null }
+}
+
+function* prioritiesOf(
+  store: Store,
+  queue: string,
+): Generator<void, { counts: ReadonlyMap<number, number>; searched: number | null }> {
+  const filter: JobFilter = { ...ANY_JOB, queues: [queue], states: ['available'] }
+  const { merge, isCut } = yield* byCreation(store, filter, { isAscending: true, after: null })
+  const counts = new Map<number, number>()
+  let searched = 0
+  while (searched < MAX_COMPARED) {
+    const part = take(merge, KEYS_PER_STEP)
+    if (part.length === 0) return { counts, searched: isCut ? searched : null }
+    searched += part.length
+    for (const { priority } of rowsOf(store, part).values()) {
+      counts.set(priority, (counts.get(priority) ?? 0) + 1)
+    }
+    yield
+  }
+  return { counts, searched: merge.next() === null && !isCut ? null : searched }
 }
 
 function pageFrom(

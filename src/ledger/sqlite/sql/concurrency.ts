@@ -7,8 +7,23 @@ import { JOB_COLUMNS, type RawRow } from './rows.ts'
 const WAITING = "concurrency_key IS NOT NULL AND state = 'available'"
 const HELD = `FROM jobs INDEXED BY jobs_keyed WHERE ${WAITING} AND holder = 'ledger'`
 
+/** Conditions on the first column of the index, for jobs that wait. */
+const HOLDERS = ["holder = 'ledger'", 'holder IS NULL', "holder = 'native'"]
+
+function nextOf(holder: string): string {
+  return `SELECT concurrency_key AS key FROM jobs INDEXED BY jobs_keyed
+    WHERE ${WAITING} AND ${holder} AND concurrency_key > ?1 ORDER BY concurrency_key LIMIT 1`
+}
+
+function firstOf(holder: string): string {
+  return `SELECT carry, ${HOLDERS.indexOf(holder)} AS place FROM jobs INDEXED BY jobs_keyed
+    WHERE ${WAITING} AND ${holder} AND concurrency_key = ?1
+    ORDER BY queue, priority DESC, enqueued_at LIMIT 1`
+}
+
 export function prepareConcurrency(db: Database) {
   return {
+    ...prepareKeys(db),
     setKey: db.prepare<[id: string, key: string]>(
       'UPDATE jobs SET concurrency_key = ?2 WHERE id = ?1',
     ),
@@ -89,6 +104,34 @@ export function prepareConcurrency(db: Database) {
     recountKeys: db.prepare<[], { key: string; active: number }>(
       `SELECT concurrency_key AS key, count(*) AS active FROM jobs
        WHERE concurrency_key IS NOT NULL AND state = 'active' GROUP BY concurrency_key ORDER BY key`,
+    ),
+  }
+}
+
+/** What is told of keys. */
+function prepareKeys(db: Database) {
+  return {
+    /** The next key of active and of available jobs; null: there is none. */
+    nextKey: db.prepare<[after: string], { key: string | null }>(
+      `SELECT min(key) AS key FROM (
+         SELECT * FROM (SELECT key FROM concurrency WHERE key > ?1 ORDER BY key LIMIT 1)
+         ${HOLDERS.map((holder) => `UNION ALL SELECT * FROM (${nextOf(holder)})`).join(' ')})`,
+    ),
+    /** Of the first that waits in the index; those that are held back come first. */
+    limitOfWaiting: db.prepare<[key: string], { carry: string }>(
+      `SELECT carry FROM (${HOLDERS.map((holder) => `SELECT * FROM (${firstOf(holder)})`).join(' UNION ALL ')})
+       ORDER BY place LIMIT 1`,
+    ),
+    heldOfKey: db.prepare<[key: string, atMost: number], { count: number }>(
+      `SELECT count(*) AS count FROM (SELECT 1 ${HELD} AND concurrency_key = ?1 LIMIT ?2)`,
+    ),
+    /** Of the active jobs whose leases end first. */
+    activePolicies: db.prepare<[keys: string, leases: number], { carry: string }>(
+      `SELECT j.carry FROM (
+         SELECT seq FROM jobs INDEXED BY jobs_lease WHERE lease_expires_at IS NOT NULL
+         ORDER BY min(lease_expires_at, coalesce(timeout_at, lease_expires_at)) LIMIT ?2) l
+       CROSS JOIN jobs j ON j.seq = l.seq
+       WHERE j.concurrency_key IN (SELECT value FROM json_each(?1))`,
     ),
   }
 }
