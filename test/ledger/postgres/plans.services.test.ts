@@ -197,6 +197,7 @@ describe('on a large table, no statement reads the whole of it', () => {
   it('in reads of the oldest jobs and of numbers', async () => {
     const plans = await expectIndexed(async () => {
       await ledger.read.search.oldest(['q1', 'q2'], NOW + 1_000, NOW + 1_000)
+      await ledger.read.search.priorities('q1')
       await ledger.read.deadLetterStats([])
       await ledger.read.deadLetterStats(['q1'])
     })
@@ -213,6 +214,9 @@ describe('on a large table, no statement reads the whole of it', () => {
       await ledger.read.outboxPage(0, 50)
       await ledger.read.owedMessages(1_000)
       await ledger.read.tombstones(['q1'], 10)
+      await ledger.read.concurrency.keys('', 10)
+      await ledger.read.concurrency.standings(['k'])
+      await ledger.read.progress.present(['job1', 'job2'])
     })
   })
 

@@ -58,9 +58,9 @@ describe('options.rate_limit', () => {
     expect(await fetched({ wait_ms: 15_000 })).toHaveLength(1)
     const { body } = await gateway.request('GET', `/ojs/v1/rate-limits/queue:${queue}`)
     expect(body).toEqual({
-      ...{ key: `queue:${queue}`, limit: 1, period: 'PT1M40S', active: 0 },
+      ...{ key: `queue:${queue}`, limit: 1, period: 'PT100S', active: 0 },
       rate: {
-        ...{ limit: 1, period: 'PT1M40S', current_count: 1, window_resets_at: expect.any(String) },
+        ...{ limit: 1, period: 'PT100S', current_count: 1, window_resets_at: expect.any(String) },
       },
       ...{ waiting: body.waiting_count, waiting_count: expect.any(Number) },
     })

@@ -145,9 +145,9 @@ export function standingsOf(
   const found = new Map<string, KeyStanding>()
   for (const key of keys) {
     const active = activeOf(store, key)
-    const first = limitOfWaiting.get(key)
-    if (active === 0 && first === undefined) continue
-    const limit = first === undefined ? (ofActive.get(key) ?? null) : limitOf(first.carry)
+    const carry = limitOfWaiting.get(key)?.carry ?? null
+    if (active === 0 && carry === null) continue
+    const limit = carry === null ? (ofActive.get(key) ?? null) : limitOf(carry)
     const waiting = heldOfKey.get(key, MAX_WAITING_COUNTED)?.count ?? 0
     found.set(key, { limit, active, waiting })
   }

@@ -7,7 +7,7 @@ import { JOB_COLUMNS, type RawRow } from './rows.ts'
 const WAITING = "concurrency_key IS NOT NULL AND state = 'available'"
 const HELD = `FROM jobs INDEXED BY jobs_keyed WHERE ${WAITING} AND holder = 'ledger'`
 
-/** Conditions on the first column of the index, for jobs that wait. */
+/** Conditions on the first column of the index, for jobs that wait; those that are held back come first. */
 const HOLDERS = ["holder = 'ledger'", 'holder IS NULL', "holder = 'native'"]
 
 function nextOf(holder: string): string {
@@ -16,7 +16,7 @@ function nextOf(holder: string): string {
 }
 
 function firstOf(holder: string): string {
-  return `SELECT carry, ${HOLDERS.indexOf(holder)} AS place FROM jobs INDEXED BY jobs_keyed
+  return `SELECT carry FROM jobs INDEXED BY jobs_keyed
     WHERE ${WAITING} AND ${holder} AND concurrency_key = ?1
     ORDER BY queue, priority DESC, enqueued_at LIMIT 1`
 }
@@ -117,10 +117,9 @@ function prepareKeys(db: Database) {
          SELECT * FROM (SELECT key FROM concurrency WHERE key > ?1 ORDER BY key LIMIT 1)
          ${HOLDERS.map((holder) => `UNION ALL SELECT * FROM (${nextOf(holder)})`).join(' ')})`,
     ),
-    /** Of the first that waits in the index; those that are held back come first. */
-    limitOfWaiting: db.prepare<[key: string], { carry: string }>(
-      `SELECT carry FROM (${HOLDERS.map((holder) => `SELECT * FROM (${firstOf(holder)})`).join(' UNION ALL ')})
-       ORDER BY place LIMIT 1`,
+    /** Of the first that waits, in the index; null: none does. */
+    limitOfWaiting: db.prepare<[key: string], { carry: string | null }>(
+      `SELECT coalesce(${HOLDERS.map((holder) => `(${firstOf(holder)})`).join(', ')}) AS carry`,
     ),
     heldOfKey: db.prepare<[key: string, atMost: number], { count: number }>(
       `SELECT count(*) AS count FROM (SELECT 1 ${HELD} AND concurrency_key = ?1 LIMIT ?2)`,
@@ -128,7 +127,8 @@ function prepareKeys(db: Database) {
     /** Of the active jobs whose leases end first. */
     activePolicies: db.prepare<[keys: string, leases: number], { carry: string }>(
       `SELECT j.carry FROM (
-         SELECT seq FROM jobs INDEXED BY jobs_lease WHERE lease_expires_at IS NOT NULL
+         SELECT seq FROM jobs INDEXED BY jobs_lease
+         WHERE lease_expires_at IS NOT NULL AND min(lease_expires_at, coalesce(timeout_at, lease_expires_at)) > 0
          ORDER BY min(lease_expires_at, coalesce(timeout_at, lease_expires_at)) LIMIT ?2) l
        CROSS JOIN jobs j ON j.seq = l.seq
        WHERE j.concurrency_key IN (SELECT value FROM json_each(?1))`,
