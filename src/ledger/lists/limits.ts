@@ -21,5 +21,7 @@ export const MAX_TYPES = 1_000
 export const MAX_OVERDUE = 10_000
 /** Dead letters that statistics look at. */
 export const MAX_DEAD_LOOKED_AT = 100_000
+/** If no more jobs than that have ended within the time that is asked for, they are all looked at. */
+export const MAX_FEW_ENDED = 5_000
 /** A queue with more due jobs than that has its own list put in order by the order of all. */
 export const MAX_FEW_DUE = 10_000

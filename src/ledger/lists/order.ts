@@ -51,15 +51,14 @@ export function orderOf({
     : (a, b) => a.at > b.at || (a.at === b.at && a.seq > b.seq)
 }
 
+/** The columns that a list can be ordered by. */
+export type Sorted = Pick<
+  CheckedRow,
+  'priority' | 'dueAt' | 'endedAt' | 'enqueuedAt' | 'startedAt' | 'createdAt'
+>
+
 /** What a job is ordered by. A job without the value comes last in both directions. */
-export function sortValue(
-  row: Pick<
-    CheckedRow,
-    'priority' | 'dueAt' | 'endedAt' | 'enqueuedAt' | 'startedAt' | 'createdAt'
-  >,
-  order: JobOrder,
-  isAscending: boolean,
-): number {
+export function sortValue(row: Sorted, order: JobOrder, isAscending: boolean): number {
   const last = isAscending ? LATEST : EARLIEST
   switch (order) {
     case 'priority':

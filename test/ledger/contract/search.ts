@@ -12,6 +12,7 @@ import {
   fenceOf,
   jobMessage,
   NOW,
+  settleLazily,
   TERMS,
   type UnderTest,
 } from '../harness.ts'
@@ -186,6 +187,8 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
       })
     }
     if (i % 5 === 2) await ledger.cancel(id, end.now)
+    // The messages of some have come back.
+    if (i % 2 === 0) ledger.messageReturned(id, 0)
   }
 
   const found = async (filter: JobFilter, page: Partial<SearchPage> = {}): Promise<string[]> => {
@@ -210,6 +213,7 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
       ids.length = 0
       for (let i = 0; i < 60; i++) await push(i)
       for (const [i, id] of ids.entries()) if (i % 2 === 0) await live(id, i / 2)
+      await settleLazily(ledger)
     })
 
     it.each(MEANINGS)(

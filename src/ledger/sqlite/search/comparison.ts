@@ -3,25 +3,13 @@ import type { JobFilter } from '../../../job/search/filter.ts'
 import { type CheckedRow, isMet, needlesOf, textsOf } from '../../lists/comparing.ts'
 import { MAX_ENVELOPES } from '../../lists/limits.ts'
 import type { Key } from '../../lists/order.ts'
-import type { Needles, Texts } from '../sql/search.ts'
+import type { Needles, SortedRow, Texts } from '../sql/search.ts'
 import type { Store } from '../state/store.ts'
 
 /** Rows, and bytes of envelopes, of one statement: it holds the event loop. */
 const MOST_AT_ONCE = 64
 const FEWEST_AT_ONCE = 4
 const MAX_BYTES_AT_ONCE = 1024 * 1024
-
-const ANYTHING: Needles = [
-  null,
-  Number.MIN_SAFE_INTEGER,
-  Number.MAX_SAFE_INTEGER,
-  null,
-  null,
-  null,
-  null,
-  null,
-]
-const NO_TEXTS: Texts = [0, 0, 0]
 
 export class Comparison {
   /** How many rows it has looked at. */
@@ -60,21 +48,18 @@ export class Comparison {
       ? Math.max(1, this.partSize >> 1)
       : Math.min(MOST_AT_ONCE, 2 * this.partSize)
     const found = statements.mayMatch.all(seqs, ...this.#needles, ...this.#texts)
-    return bySeq(found.filter((row) => isMet(this.#filter, row)))
+    const met = found.filter((row) => isMet(this.#filter, row))
+    return new Map(met.map((row) => [row.seq, row]))
   }
 }
 
-/** The rows of the keys as they are, without their texts, by their `seq`. */
-export function rowsOf({ statements }: Store, keys: readonly Key[]): Map<number, CheckedRow> {
-  return bySeq(statements.mayMatch.all(listOf(keys), ...ANYTHING, ...NO_TEXTS))
+/** What the rows of the keys are put in order by. */
+export function sortable({ statements }: Store, keys: readonly Key[]): SortedRow[] {
+  return statements.sortable.all(listOf(keys))
 }
 
 function listOf(keys: readonly Key[]): string {
   return `[${keys.map(({ seq }) => seq).join()}]`
-}
-
-function bySeq(rows: readonly CheckedRow[]): Map<number, CheckedRow> {
-  return new Map(rows.map((row) => [row.seq, row]))
 }
 
 function needleList(filter: JobFilter): Needles {

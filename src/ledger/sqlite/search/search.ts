@@ -26,7 +26,7 @@ import type {
 import type { Access } from '../commit/access.ts'
 import { changed, toStanding } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
-import { Comparison, rowsOf } from './comparison.ts'
+import { Comparison, sortable } from './comparison.ts'
 import { statsOfDead } from './dead-letter-stats.ts'
 import { oldestJobs } from './oldest.ts'
 import {
@@ -182,11 +182,11 @@ function* sorted(
 ): Generator<void, Source> {
   const newest: Direction = { isAscending: false, after: null }
   const source = yield* byCreation(store, filter, newest)
-  const found = yield* matching(source, comparison, { offset: 0, limit: MAX_SORTED + 1 })
-  const sortable = found.keys.slice(0, MAX_SORTED)
+  const matches = yield* matching(source, comparison, { offset: 0, limit: MAX_SORTED + 1 })
+  const found = matches.keys.slice(0, MAX_SORTED)
   const keys: Key[] = []
-  for (let i = 0; i < sortable.length; i += KEYS_PER_STEP) {
-    for (const row of rowsOf(store, sortable.slice(i, i + KEYS_PER_STEP)).values()) {
+  for (let i = 0; i < found.length; i += KEYS_PER_STEP) {
+    for (const row of sortable(store, found.slice(i, i + KEYS_PER_STEP))) {
       keys.push({ seq: row.seq, at: sortValue(row, order, isAscending) })
     }
     yield
@@ -195,7 +195,7 @@ function* sorted(
   const place = after && { at: after[0], seq: after[1] }
   const left = place === null ? keys : keys.filter((key) => isBefore(place, key))
   left.sort((a, b) => (isBefore(a, b) ? -1 : 1))
-  const isCut = found.isCut || found.keys.length > MAX_SORTED
+  const isCut = matches.isCut || matches.keys.length > MAX_SORTED
   return { merge: inMemory(left), isRough: false, isCut }
 }
 
@@ -216,7 +216,7 @@ function* prioritiesOf(
     const part = take(merge, KEYS_PER_STEP)
     if (part.length === 0) return { counts, searched: isCut ? searched : null }
     searched += part.length
-    for (const { priority } of rowsOf(store, part).values()) {
+    for (const { priority } of sortable(store, part)) {
       counts.set(priority, (counts.get(priority) ?? 0) + 1)
     }
     yield

@@ -9,7 +9,7 @@ import {
   wantedStates,
   wantedTypes,
 } from '../../../job/search/needs.ts'
-import { MAX_FEW_DUE, MAX_RANGES } from '../../lists/limits.ts'
+import { MAX_FEW_DUE, MAX_FEW_ENDED, MAX_RANGES } from '../../lists/limits.ts'
 import {
   createdBetween,
   type Direction,
@@ -24,7 +24,7 @@ import type { Flag } from '../sql/driver.ts'
 import type { Store } from '../state/store.ts'
 import { Merge, type ReadRange } from './merge.ts'
 
-const ON_TIME_AND_LATE: readonly Flag[] = [0, 1]
+const FLAGS: readonly Flag[] = [0, 1]
 
 /** One range of `jobs_search`. */
 export type SearchRange = [queue: string, state: JobState, type: string, isLate: Flag]
@@ -63,11 +63,46 @@ export function* byCreation(
     merge.add(ranged(searchErrorDown, searchErrorUp, [beginning], direction, limits))
     return source
   }
+  const ended = isOpen(filter.ended) ? null : yield* fewEnded(store, filter)
+  if (ended !== null) {
+    merge.add(listed(ended, direction, limits))
+    return source
+  }
   const isCut = yield* rangesOf(store, filter, (range) => {
     const { searchDown, searchUp } = statements
     merge.add(ranged(searchDown, searchUp, range, direction, limits))
   })
   return { merge, isRough: needsRow(filter), isCut }
+}
+
+/** The jobs that have ended within the time of the filter, if they are few; they may fail its other conditions. */
+function* fewEnded(store: Store, filter: JobFilter): Generator<void, Key[] | null> {
+  const { countEnded, endedKeys, countStrays, strayKeys } = store.statements
+  const { from, until } = endedBetween(filter)
+  const queues = wantedQueues(store, filter)
+  const lists = wantedStates(filter).flatMap((state) =>
+    FLAGS.map((isDead) => [state, isDead, from, until] as const),
+  )
+  let room = MAX_FEW_ENDED
+  for (const list of lists) {
+    room -= countEnded.get(...list, room + 1)?.count ?? 0
+    if (room < 0) return null
+  }
+  for (const queue of queues) {
+    room -= countStrays.get(queue, room + 1)?.count ?? 0
+    if (room < 0) return null
+    yield
+  }
+  const keys: Key[] = []
+  for (const list of lists) {
+    keys.push(...endedKeys.all(...list))
+    yield
+  }
+  for (const queue of queues) {
+    keys.push(...strayKeys.all(queue, from, until))
+    yield
+  }
+  return unique(keys)
 }
 
 /** The list of scheduled and retryable jobs in the order of their due times; null if others may match too. */
@@ -137,7 +172,7 @@ export function* rangesOf(
       if (counts[state] === 0) continue
       for (const type of typesIn(store, queue, state, filter.types)) {
         if (count >= MAX_RANGES) return true
-        for (const isLate of ON_TIME_AND_LATE) add([queue, state, type, isLate])
+        for (const isLate of FLAGS) add([queue, state, type, isLate])
         count += 2
         yield
       }

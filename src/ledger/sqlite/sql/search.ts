@@ -1,7 +1,7 @@
 /** Statements that find jobs. */
 import type { JobState } from '../../../job/job.ts'
 import type { CheckedRow } from '../../lists/comparing.ts'
-import type { Key } from '../../lists/order.ts'
+import type { Key, Sorted } from '../../lists/order.ts'
 import type { Database, Flag } from './driver.ts'
 import { JOB_COLUMNS, type RawRow, STANDING_COLUMNS } from './rows.ts'
 
@@ -19,6 +19,8 @@ export type Needles = [
 
 /** Which texts a `CheckedRow` comes with. */
 export type Texts = [withCarry: Flag, withError: Flag, withEnvelope: Flag]
+
+export type SortedRow = Sorted & { seq: number }
 
 const CHECKED_COLUMNS = `seq, id, state, queue, type, worker_id AS workerId, created_at AS createdAt,
          enqueued_at AS enqueuedAt, ended_at AS endedAt, priority, due_at AS dueAt,
@@ -40,6 +42,13 @@ type OfRange = [queue: string, state: JobState, type: string, isLate: Flag]
 const IS_LATE = 'abs(enqueued_at - created_at) > 1000'
 const RANGE = `FROM jobs INDEXED BY jobs_search
        WHERE queue = ?1 AND state = ?2 AND type = ?3 AND (${IS_LATE}) = ?4`
+
+type EndedIn = [state: JobState, isDeadLetter: Flag, from: number, until: number]
+
+const ENDED = `FROM jobs INDEXED BY jobs_prunable WHERE ended_at IS NOT NULL AND token_out = 0
+       AND state = ?1 AND dead_letter = ?2 AND ended_at >= ?3 AND ended_at < ?4`
+const STRAYS = `FROM jobs INDEXED BY jobs_stray
+       WHERE queue = ?1 AND ended_at IS NOT NULL AND token_out = 1`
 
 /** Both directions of a list that is ordered by `column`, then by row. ?n: the first of `Bounds`. */
 function ordered(column: string, where: string, n: number) {
@@ -128,6 +137,17 @@ function prepareRanges(db: Database) {
       `SELECT count(*) AS count FROM (SELECT 1 ${RANGE}
          AND created_at >= ?5 AND created_at < ?6 LIMIT ?7)`,
     ),
+    /** Of ended jobs whose message has come back, and of those whose message has not. */
+    countEnded: db.prepare<[...EndedIn, atMost: number], { count: number }>(
+      `SELECT count(*) AS count FROM (SELECT 1 ${ENDED} LIMIT ?5)`,
+    ),
+    endedKeys: db.prepare<EndedIn, Key>(`SELECT seq, created_at AS at ${ENDED}`),
+    countStrays: db.prepare<[queue: string, atMost: number], { count: number }>(
+      `SELECT count(*) AS count FROM (SELECT 1 ${STRAYS} LIMIT ?2)`,
+    ),
+    strayKeys: db.prepare<[queue: string, from: number, until: number], Key>(
+      `SELECT seq, created_at AS at ${STRAYS} AND ended_at >= ?2 AND ended_at < ?3`,
+    ),
     seqOfId: db.prepare<[id: string], Key>('SELECT seq, created_at AS at FROM jobs WHERE id = ?'),
     seqsOfWorkflow: db.prepare<[workflowId: string], Key>(
       `SELECT j.seq, j.created_at AS at FROM workflows w
@@ -149,6 +169,12 @@ function prepareFound(db: Database) {
          AND (?2 IS NULL OR worker_id = ?2) AND enqueued_at >= ?3 AND enqueued_at < ?4
          AND (?5 IS NULL OR ended_at >= ?5) AND (?6 IS NULL OR ended_at < ?6)
          AND ${mayContain('carry', 7)} AND ${mayContain('error', 8)} AND ${mayContain('envelope', 9)}`,
+    ),
+    /** What rows are put in order by. */
+    sortable: db.prepare<[seqs: string], SortedRow>(
+      `SELECT seq, created_at AS createdAt, enqueued_at AS enqueuedAt, ended_at AS endedAt, priority,
+         due_at AS dueAt, started_at AS startedAt
+       FROM jobs WHERE seq IN (SELECT value FROM json_each(?1))`,
     ),
     /** How much `mayMatch` reads of such rows if it looks for a text in their envelopes. */
     bytesOf: db.prepare<[seqs: string], { bytes: number }>(
