@@ -11,7 +11,7 @@ import { pauseLine } from '../ui/lines.ts'
 import { Page } from '../ui/page.tsx'
 import { Raw } from '../ui/raw.tsx'
 import { useSettled } from '../ui/settled.ts'
-import { Table } from '../ui/table.tsx'
+import { right, Table } from '../ui/table.tsx'
 import { When } from '../ui/when.tsx'
 
 const SIZE = 50
@@ -83,7 +83,7 @@ const HEADS = [
   t.audit.who,
   t.audit.what,
   t.audit.path,
-  { text: t.audit.status, className: 'number' },
+  right(t.audit.status),
   t.errors.request,
 ]
 

@@ -7,18 +7,18 @@ import { KEYS, term } from '../search/query.ts'
 import { inZone, number, OWN_ZONE } from '../text/format.ts'
 import { t } from '../text/text.ts'
 import { Loaded } from '../ui/answer.tsx'
+import { Choices } from '../ui/choices.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { Page } from '../ui/page.tsx'
 import { Pattern } from '../ui/pattern.tsx'
 import { Raw } from '../ui/raw.tsx'
-import { Table } from '../ui/table.tsx'
+import { right, Table } from '../ui/table.tsx'
 import { Trend } from '../ui/trend.tsx'
 import { When } from '../ui/when.tsx'
 import { BulkActions } from './jobs/bulk-actions.tsx'
 
-const SORTS = ['count', 'first', 'last'] as const
-type Sort = (typeof SORTS)[number]
+type Sort = keyof typeof t.failures.sorts
 
 export function FailuresPage(): ReactNode {
   const failures = useApi('GET /ojs/v1/admin/failures', {}, { every: 10_000 })
@@ -27,19 +27,7 @@ export function FailuresPage(): ReactNode {
   const [opened, setOpened] = useState<FailureGroup>()
   return (
     <Page title={t.nav.failures}>
-      <fieldset className="choices">
-        <legend className="hidden">{t.failures.sort}</legend>
-        {SORTS.map((each) => (
-          <button
-            key={each}
-            type="button"
-            aria-pressed={each === sort}
-            onClick={() => setSort(each)}
-          >
-            {t.failures.sorts[each]}
-          </button>
-        ))}
-      </fieldset>
+      <Choices label={t.failures.sort} of={t.failures.sorts} chosen={sort} onChoose={setSort} />
       <Loaded of={failures}>
         {({ groups, searched, search_is_partial: isPartial }) =>
           groups.length === 0 ? (
@@ -74,7 +62,7 @@ function Groups({ groups, onOpen }: GroupsProps): ReactNode {
       label={t.nav.failures}
       heads={[
         t.failures.error,
-        { text: t.failures.count, className: 'number' },
+        right(t.failures.count),
         t.failures.trend,
         t.failures.types,
         t.failures.first,

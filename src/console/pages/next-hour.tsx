@@ -9,10 +9,10 @@ import { t } from '../text/text.ts'
 import { Loaded } from '../ui/answer.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { useNow } from '../ui/now.ts'
-import { State } from '../ui/state.tsx'
 import { Table } from '../ui/table.tsx'
 import { When } from '../ui/when.tsx'
 import { useWords } from './cron/words.ts'
+import { JobCells } from './jobs/job-cells.tsx'
 
 const HOUR_MS = 3_600_000
 /** One page of each. */
@@ -81,24 +81,8 @@ function Row({ coming: { at, of } }: { coming: Coming }): ReactNode {
         <When at={at} />
       </td>
       <td>{clock(at)}</td>
-      {'id' in of ? <OfJob job={of} /> : <OfCron entry={of} />}
+      {'id' in of ? <JobCells job={of} /> : <OfCron entry={of} />}
     </tr>
-  )
-}
-
-function OfJob({ job: { id, type, state, queue } }: { job: JobItem }): ReactNode {
-  return (
-    <>
-      <td>
-        <Link to="/jobs/$id" params={{ id }} data-row>
-          {type}
-        </Link>
-      </td>
-      <td>
-        <State of={state} />
-      </td>
-      <td>{queue}</td>
-    </>
   )
 }
 

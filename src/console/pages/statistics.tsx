@@ -6,6 +6,7 @@ import { duration } from '../text/format.ts'
 import { t } from '../text/text.ts'
 import { Loaded } from '../ui/answer.tsx'
 import { Chart, type Line } from '../ui/chart.tsx'
+import { Choices } from '../ui/choices.tsx'
 import { Card } from '../ui/page.tsx'
 
 const SPANS = {
@@ -14,6 +15,7 @@ const SPANS = {
   month: { period: '1d', since: 'P30D', every: 300_000 },
 } as const
 type Span = keyof typeof SPANS
+const NAMES = { hour: t.charts.hour, day: t.charts.day, month: t.charts.month }
 
 export function Statistics({ queue }: { queue?: string }): ReactNode {
   const [span, setSpan] = useState<Span>('hour')
@@ -22,19 +24,7 @@ export function Statistics({ queue }: { queue?: string }): ReactNode {
   const history = useApi('GET /ojs/v1/admin/stats/history', { query }, { every })
   return (
     <>
-      <fieldset className="choices">
-        <legend className="hidden">{t.charts.span}</legend>
-        {(['hour', 'day', 'month'] as const).map((each) => (
-          <button
-            key={each}
-            type="button"
-            aria-pressed={each === span}
-            onClick={() => setSpan(each)}
-          >
-            {t.charts[each]}
-          </button>
-        ))}
-      </fieldset>
+      <Choices label={t.charts.span} of={NAMES} chosen={span} onChoose={setSpan} />
       <Loaded of={history}>{({ data }) => <Charts points={data} />}</Loaded>
     </>
   )

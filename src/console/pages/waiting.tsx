@@ -1,38 +1,30 @@
 /** What will run by itself: scheduled jobs and retries, the next one first. */
-import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { useApi } from '../api/queries.ts'
 import { t } from '../text/text.ts'
+import { Choices } from '../ui/choices.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { Page } from '../ui/page.tsx'
 import { PagedTable } from '../ui/paged-table.tsx'
 import { usePages } from '../ui/pager.tsx'
 import { Raw } from '../ui/raw.tsx'
-import { State } from '../ui/state.tsx'
 import { When } from '../ui/when.tsx'
+import { JobCells } from './jobs/job-cells.tsx'
 import { NextHour } from './next-hour.tsx'
 
 /** What comes within the hour; all of a state. */
-const VIEWS = ['hour', 'scheduled', 'retryable'] as const
-type View = (typeof VIEWS)[number]
+const VIEWS = {
+  hour: t.waiting.hour,
+  scheduled: t.states.scheduled,
+  retryable: t.states.retryable,
+}
+type View = keyof typeof VIEWS
 
 export function WaitingPage(): ReactNode {
   const [view, setView] = useState<View>('hour')
   return (
     <Page title={t.nav.waiting}>
-      <fieldset className="choices">
-        <legend className="hidden">{t.waiting.what}</legend>
-        {VIEWS.map((each) => (
-          <button
-            key={each}
-            type="button"
-            aria-pressed={each === view}
-            onClick={() => setView(each)}
-          >
-            {each === 'hour' ? t.waiting.hour : t.states[each]}
-          </button>
-        ))}
-      </fieldset>
+      <Choices label={t.waiting.what} of={VIEWS} chosen={view} onChoose={setView} />
       {view === 'hour' ? <NextHour /> : <Jobs key={view} state={view} />}
     </Page>
   )
@@ -52,15 +44,7 @@ function Jobs({ state }: { state: string }): ReactNode {
       heads={[t.jobs.type, t.jobs.state, t.jobs.queue, t.jobs.attempt, t.waiting.due, t.jobs.error]}
       row={(job) => (
         <tr key={job.id}>
-          <td>
-            <Link to="/jobs/$id" params={{ id: job.id }} data-row>
-              {job.type}
-            </Link>
-          </td>
-          <td>
-            <State of={job.state} />
-          </td>
-          <td>{job.queue}</td>
+          <JobCells job={job} />
           <td className="number">
             {job.attempt}/{job.max_attempts}
           </td>

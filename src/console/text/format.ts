@@ -16,6 +16,10 @@ export function number(value: number): string {
   return NUMBER.format(value)
 }
 
+export function orDash(value: number | undefined): string {
+  return value === undefined ? '–' : number(value)
+}
+
 /** 12,345 as it is, and more than that in short: 1.2M. */
 export function short(value: number): string {
   return Math.abs(value) < 100_000 ? NUMBER.format(value) : SHORT.format(value)

@@ -8,6 +8,11 @@ interface TableProps {
   children: ReactNode
 }
 
+/** The head of a column of numbers. */
+export function right(text: string): { text: string; className: string } {
+  return { text, className: 'number' }
+}
+
 export function Table({ label, heads, children }: TableProps): ReactNode {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard

@@ -13,6 +13,7 @@ import { Page } from '../../ui/page.tsx'
 import { PagedTable } from '../../ui/paged-table.tsx'
 import { usePages } from '../../ui/pager.tsx'
 import { State } from '../../ui/state.tsx'
+import { right } from '../../ui/table.tsx'
 import { When } from '../../ui/when.tsx'
 import { EntryDialog } from './entry-dialog.tsx'
 import { EntryForm } from './entry-form.tsx'
@@ -48,7 +49,7 @@ export function CronPage(): ReactNode {
           t.jobs.type,
           t.cron.next,
           t.cron.last,
-          { text: t.cron.runs, className: 'number' },
+          right(t.cron.runs),
           t.queues.actions,
         ]}
         row={(entry) => <Row key={entry.name} entry={entry} />}

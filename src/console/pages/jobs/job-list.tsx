@@ -1,12 +1,11 @@
 /** The rows of the list: only those in view exist, however many there are. */
-import { Link } from '@tanstack/react-router'
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { type KeyboardEvent, memo, type ReactNode, useEffect, useRef } from 'react'
 import type { JobItem } from '../../api/openapi.ts'
 import { t } from '../../text/text.ts'
 import { Raw } from '../../ui/raw.tsx'
-import { State } from '../../ui/state.tsx'
 import { When } from '../../ui/when.tsx'
+import { JobCells } from './job-cells.tsx'
 
 const ROW_PX = 44
 /** Further rows are asked for this many rows before the end. */
@@ -112,7 +111,7 @@ interface RowProps {
 
 /** Drawn anew only if something of it has changed: the list is, at every step of the scroll bar. */
 const Row = memo(function Row({ job, place, isSelected, onToggle }: RowProps): ReactNode {
-  const { id, type, state, queue, attempt, max_attempts: max, created_at: at, error } = job
+  const { id, attempt, max_attempts: max, created_at: at, error } = job
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === 'x') onToggle(id)
   }
@@ -126,15 +125,7 @@ const Row = memo(function Row({ job, place, isSelected, onToggle }: RowProps): R
           onChange={() => onToggle(id)}
         />
       </td>
-      <td>
-        <Link to="/jobs/$id" params={{ id }} data-row onKeyDown={onKeyDown} title={id}>
-          {type}
-        </Link>
-      </td>
-      <td>
-        <State of={state} />
-      </td>
-      <td>{queue}</td>
+      <JobCells job={job} onKeyDown={onKeyDown} />
       <td>
         {attempt}/{max}
       </td>

@@ -2,7 +2,7 @@
 import type { ReactNode } from 'react'
 import type { AdminQueueDetail } from '../../api/openapi.ts'
 import { useSession } from '../../api/session.ts'
-import { number } from '../../text/format.ts'
+import { number, orDash } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
 import { Fact } from '../../ui/fact.tsx'
 import { Card } from '../../ui/page.tsx'
@@ -72,7 +72,7 @@ function Side({ name, rows }: SideProps): ReactNode {
       <dl className="sums">
         {rows.map(([label, count]) => (
           <Fact key={label} name={label}>
-            {count === undefined ? '–' : number(count)}
+            {orDash(count)}
           </Fact>
         ))}
       </dl>

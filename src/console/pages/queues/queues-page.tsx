@@ -11,6 +11,7 @@ import { Page } from '../../ui/page.tsx'
 import { PagedTable } from '../../ui/paged-table.tsx'
 import { usePages } from '../../ui/pager.tsx'
 import { State } from '../../ui/state.tsx'
+import { right } from '../../ui/table.tsx'
 import { driftOf } from './drift.ts'
 import { sentencesOf } from './messages.tsx'
 import { PauseOrResume } from './pause.tsx'
@@ -37,18 +38,17 @@ export function QueuesPage(): ReactNode {
   )
 }
 
-const number_ = (text: string) => ({ text, className: 'number' })
 const HEADS = [
   t.queues.name,
-  number_(t.states.available),
-  number_(t.states.active),
-  number_(t.queues.messages),
-  number_(t.states.scheduled),
-  number_(t.states.retryable),
-  number_(t.states.discarded),
-  number_(t.queues.rate),
-  number_(t.queues.failures),
-  number_(t.queues.oldest),
+  right(t.states.available),
+  right(t.states.active),
+  right(t.queues.messages),
+  right(t.states.scheduled),
+  right(t.states.retryable),
+  right(t.states.discarded),
+  right(t.queues.rate),
+  right(t.queues.failures),
+  right(t.queues.oldest),
   t.queues.actions,
 ]
 

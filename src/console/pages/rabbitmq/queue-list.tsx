@@ -3,16 +3,14 @@ import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import type { RabbitmqQueue } from '../../api/openapi.ts'
 import { useApi } from '../../api/queries.ts'
-import { number } from '../../text/format.ts'
+import { orDash } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
 import { Dialog } from '../../ui/dialog.tsx'
 import { PagedTable } from '../../ui/paged-table.tsx'
 import { usePages } from '../../ui/pager.tsx'
 import { Raw } from '../../ui/raw.tsx'
 import { State } from '../../ui/state.tsx'
-import { Table } from '../../ui/table.tsx'
-
-const right = (text: string) => ({ text, className: 'number' })
+import { right, Table } from '../../ui/table.tsx'
 
 const HEADS = [
   t.rabbitmq.queue,
@@ -59,9 +57,9 @@ function Row({ queue }: { queue: RabbitmqQueue }): ReactNode {
       </td>
       <td>{t.rabbitmq.uses[use]}</td>
       <td>{typeof shownType === 'string' ? shownType : '–'}</td>
-      <td className="number">{count(ready)}</td>
-      <td className="number">{count(unacknowledged)}</td>
-      <td className="number">{count(consumers)}</td>
+      <td className="number">{orDash(ready)}</td>
+      <td className="number">{orDash(unacknowledged)}</td>
+      <td className="number">{orDash(consumers)}</td>
       <td>{policy === undefined ? '–' : <Raw text={policy} />}</td>
       <td>
         <State of={stateOf(queue)} />
@@ -125,8 +123,4 @@ function ArgumentsDialog({ queue, onClose }: DialogProps): ReactNode {
 function shown(value: unknown): string {
   if (value === undefined) return '–'
   return typeof value === 'string' ? value : JSON.stringify(value)
-}
-
-function count(value: number | undefined): string {
-  return value === undefined ? '–' : number(value)
 }

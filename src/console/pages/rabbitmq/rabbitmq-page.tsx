@@ -8,7 +8,7 @@ import { Loaded } from '../../ui/answer.tsx'
 import { Fact } from '../../ui/fact.tsx'
 import { Card, Page } from '../../ui/page.tsx'
 import { State } from '../../ui/state.tsx'
-import { Table } from '../../ui/table.tsx'
+import { right, Table } from '../../ui/table.tsx'
 import { Comparison } from './comparison.tsx'
 import { QueueList } from './queue-list.tsx'
 import { Channels, Nodes, Policies, ServerConnections } from './server-lists.tsx'
@@ -106,12 +106,7 @@ function OwnConnections({ server }: { server: Rabbitmq }): ReactNode {
   return (
     <Table
       label={t.rabbitmq.own}
-      heads={[
-        t.rabbitmq.purpose,
-        t.jobs.state,
-        { text: t.rabbitmq.channels, className: 'number' },
-        t.rabbitmq.reason,
-      ]}
+      heads={[t.rabbitmq.purpose, t.jobs.state, right(t.rabbitmq.channels), t.rabbitmq.reason]}
     >
       {server.gateway_connections.map(({ name, up, channels, reason }) => (
         <tr key={name}>

@@ -1,15 +1,13 @@
 /** Nodes, connections, channels and policies, as the management API tells them. */
 import type { ReactNode } from 'react'
 import type { Rabbitmq } from '../../api/openapi.ts'
-import { bytes, duration, number } from '../../text/format.ts'
+import { bytes, duration, number, orDash } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
 import { Card } from '../../ui/page.tsx'
 import { Raw } from '../../ui/raw.tsx'
 import { State } from '../../ui/state.tsx'
-import { Table } from '../../ui/table.tsx'
+import { right, Table } from '../../ui/table.tsx'
 import { When } from '../../ui/when.tsx'
-
-const right = (text: string) => ({ text, className: 'number' })
 
 export function Nodes({ nodes }: { nodes: NonNullable<Rabbitmq['nodes']> }): ReactNode {
   return (
@@ -73,7 +71,7 @@ export function ServerConnections({ connections }: ConnectionsProps): ReactNode 
             <td>{one.user ?? '–'}</td>
             <td>{one.peer ?? '–'}</td>
             <td>{one.state === undefined ? '–' : <State of={one.state} />}</td>
-            <td className="number">{count(one.channels)}</td>
+            <td className="number">{orDash(one.channels)}</td>
             <td className="clip">{one.product === undefined ? '–' : <Raw text={one.product} />}</td>
             <td>
               <When at={one.connected_at} />
@@ -105,10 +103,10 @@ export function Channels({ channels }: { channels: NonNullable<Rabbitmq['channel
               <Raw text={one.name} />
             </td>
             <td>{one.user ?? '–'}</td>
-            <td className="number">{count(one.consumers)}</td>
-            <td className="number">{count(one.unacknowledged)}</td>
-            <td className="number">{count(one.unconfirmed)}</td>
-            <td className="number">{count(one.prefetch)}</td>
+            <td className="number">{orDash(one.consumers)}</td>
+            <td className="number">{orDash(one.unacknowledged)}</td>
+            <td className="number">{orDash(one.unconfirmed)}</td>
+            <td className="number">{orDash(one.prefetch)}</td>
           </tr>
         ))}
       </Table>
@@ -173,8 +171,4 @@ function Total({ of: { items, total } }: { of: { items: unknown[]; total: number
 
 function size(value: number | undefined): string {
   return value === undefined ? '–' : bytes(value)
-}
-
-function count(value: number | undefined): string {
-  return value === undefined ? '–' : number(value)
 }
