@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { vhostForAll } from '../support/broker/rabbit.ts'
-import { startTestGateway } from '../support/gateway/in-process.ts'
+import { eventually, startTestGateway } from '../support/gateway/in-process.ts'
 import { forAll } from '../support/time/late.ts'
 import { browserForAll, visit } from './support/console.ts'
 import { playScene } from './support/scene.ts'
@@ -71,6 +71,12 @@ test('a job tells everything that keeps it waiting', async () => {
 test('what comes within the hour is one list, of jobs and of recurring ones', async () => {
   await gateway.push('later', { type: 'soon.job', scheduled_at: '+PT10M' })
   await gateway.push('later', { type: 'late.job', scheduled_at: '+PT3H' })
+  await gateway.push('failed-once', { type: 'retry.job', options: { retry: IN_20_MINUTES } })
+  const [{ id }] = await gateway.fetch(['failed-once'], { worker_id: 'r', wait_ms: 30_000 })
+  const error = { code: 'busy', message: 'busy', retryable: true }
+  await gateway.request('POST', '/ojs/v1/workers/nack', { job_id: id, error })
+  const far = Array.from({ length: 51 }, () => ({ ...FAR, args: [] }))
+  await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: far })
   const minute = new Date(Date.now() + 5 * 60_000).getUTCMinutes()
   const hourly = { name: 'hourly', cron: `${minute} * * * *`, type: 'hourly.job', args: [] }
   await gateway.request('POST', '/ojs/v1/cron', hourly)
@@ -79,7 +85,7 @@ test('what comes within the hour is one list, of jobs and of recurring ones', as
   await row(/hourly\.job recurring: hourly/).waitFor()
   await row(/soon\.job scheduled later/).waitFor()
   const order = await page.getByRole('row').allInnerTexts()
-  const places = ['hourly.job', 'soon.job'].map((type) =>
+  const places = ['hourly.job', 'soon.job', 'retry.job'].map((type) =>
     order.findIndex((text) => text.includes(type)),
   )
   expect(places).toEqual(places.toSorted((a, b) => a - b))
@@ -87,8 +93,24 @@ test('what comes within the hour is one list, of jobs and of recurring ones', as
   expect(await row(/late\.job|nightly/).count()).toBe(0)
   await page.getByRole('button', { name: 'scheduled' }).click()
   await row(/late\.job/).waitFor()
+  const pager = page.getByRole('navigation', { name: 'Pages of the list' })
+  const total = /of (\d+)$/.exec((await pager.locator('span').textContent()) ?? '')?.[1]
+  await pager.getByRole('button', { name: 'Next' }).click()
+  await pager.getByText(`51 to ${total} of ${total}`).waitFor()
+  await row(/late\.job/).waitFor({ state: 'detached' })
+  expect(await row(/far\.job/).count()).toBe(Number(total) - 50)
+  await pager.getByRole('button', { name: 'Previous' }).click()
+  await row(/late\.job/).waitFor()
   await gateway.request('DELETE', '/ojs/v1/cron/hourly')
 })
+
+const IN_20_MINUTES = {
+  max_attempts: 3,
+  initial_interval: 'PT20M',
+  max_interval: 'PT20M',
+  jitter: false,
+}
+const FAR = { type: 'far.job', queue: 'later', scheduled_at: '+PT9H' }
 
 test('a queue drains, is configured and deleted; a refusal says why', async () => {
   await gateway.request('POST', '/ojs/v1/queues', { name: 'exports' })
@@ -117,6 +139,13 @@ test('a queue drains, is configured and deleted; a refusal says why', async () =
   await page.getByText('exports is changed.').waitFor()
   const { configuration } = await ask('/admin/queues/exports')
   expect(configuration).toEqual({ default_retry: { max_attempts: 7 } })
+  // Only what was changed is sent.
+  await page.getByRole('button', { name: 'Change' }).click()
+  await dialog.getByLabel('Most bytes').fill('5')
+  const put = page.waitForRequest((request) => request.method() === 'PUT')
+  await dialog.getByRole('button', { name: 'Save' }).click()
+  expect((await put).postDataJSON()).toEqual({ max_size_bytes: 5 })
+  await dialog.getByRole('button', { name: 'Back' }).click()
 
   await page.getByRole('button', { name: 'Delete' }).click()
   await dialog.getByRole('button', { name: 'Delete' }).click()
@@ -180,15 +209,23 @@ test('a job shows its message, and the system its ledger', async () => {
 
 test('an error is shown with its jobs, and all that failed with it are retried', async () => {
   const page = await open('/failures')
-  const fail = async (n: number) => {
+  const fail = async (n: number, code = 'disk_full') => {
     const { id } = (await gateway.push('failing', { options: { queue: 'failing' } })).body.job
     const [job] = await gateway.fetch(['failing'], { worker_id: 'f', wait_ms: 30_000 })
-    const error = { code: 'disk_full', message: `no space on disk ${n}`, retryable: false }
+    const error = { code, message: `no space on disk ${n}`, retryable: false }
     await gateway.request('POST', '/ojs/v1/workers/nack', { job_id: job.id, error })
     return id as string
   }
-  const ids = [await fail(1), await fail(22)]
+  const first = await fail(1)
+  const other = await fail(7, 'net_down')
+  const ids = [first, await fail(22)]
   await page.reload()
+  const codes = page.locator('main [data-row]')
+  await eventually(async () => (await codes.count()) === 4)
+  await page.getByRole('button', { name: 'Newest error' }).click()
+  expect(await codes.allInnerTexts()).toEqual(['net_down', 'disk_full', 'busy', 'smtp_error'])
+  await page.getByRole('button', { name: 'Last seen' }).click()
+  expect(await codes.allInnerTexts()).toEqual(['disk_full', 'net_down', 'busy', 'smtp_error'])
   const row = page.getByRole('row', { name: 'disk_full' })
   await row.getByText('no space on disk').waitFor()
   await row.getByTitle('Differs from message to message').getByText('a number').waitFor()
@@ -202,18 +239,31 @@ test('an error is shown with its jobs, and all that failed with it are retried',
   await page.getByRole('button', { name: 'Retry 2 jobs' }).click()
   await page.getByText('Done: 2 changed').waitFor()
   for (const id of ids) expect((await gateway.get(id)).body.job.state).toBe('available')
-  expect((await gateway.get(scene.failed)).body.job.state).toBe('discarded')
+  for (const id of [other, scene.failed]) {
+    expect((await gateway.get(id)).body.job.state).toBe('discarded')
+  }
   await row.waitFor({ state: 'detached' })
 })
 
 test('a group of dead letters is retried', async () => {
   const page = await open('/dead-letters')
+  const dialog = page.getByRole('dialog')
+  const retryTheOne = async () => {
+    await page.getByRole('button', { name: 'Retry' }).click()
+    await dialog.getByRole('button', { name: 'Retry 1 jobs' }).click()
+    await page.getByText('Done: 1 changed').waitFor()
+    await dialog.getByRole('button', { name: 'Close' }).last().click()
+  }
+  const codes = page.locator('main tbody tr td:nth-child(3)')
+  await eventually(async () => (await codes.count()) === 2)
   await page.getByRole('button', { name: 'SmtpRefused' }).click()
-  await page.getByRole('link', { name: 'email.send' }).waitFor()
-  await page.getByRole('button', { name: 'Retry' }).click()
-  await page.getByRole('dialog').getByRole('button', { name: 'Retry 1 jobs' }).click()
-  await page.getByText('Done: 1 changed').waitFor()
+  await eventually(async () => (await codes.allInnerTexts()).join() === 'smtp_error')
+  await retryTheOne()
   expect((await gateway.get(scene.failed)).body.job.state).toBe('available')
+  await page.getByText('No job matches.').waitFor()
+  await page.getByRole('button', { name: 'SmtpRefused' }).click()
+  await eventually(async () => (await codes.allInnerTexts()).join() === 'net_down')
+  await retryTheOne()
   await page.getByText('No dead letters').waitFor()
 })
 
@@ -265,7 +315,10 @@ test('a recurring job is made, changed and deleted, and its times are told while
   await page.getByRole('button', { name: 'weekly', exact: true }).click()
   await dialog.getByRole('button', { name: 'Change' }).click()
   await dialog.getByLabel('While an earlier job runs').selectOption('run both')
+  // What a program has written beside it stays as it is.
+  const patch = page.waitForRequest((request) => request.method() === 'PATCH')
   await dialog.getByRole('button', { name: 'Save' }).click()
+  expect((await patch).postDataJSON()).toEqual({ overlap_policy: 'allow' })
   await dialog.waitFor({ state: 'detached' })
   expect((await ask('/cron/weekly')).cron_job).toEqual({ ...made, overlap_policy: 'allow' })
 
@@ -291,6 +344,7 @@ test('a workflow is cancelled', async () => {
   await page.getByRole('button', { name: 'Cancel' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
   await page.getByText('The workflow is cancelled.').waitFor()
+  await page.getByRole('button', { name: 'Cancel', exact: true }).waitFor({ state: 'detached' })
   expect((await ask(`/workflows/${scene.workflow}`)).state).toBe('cancelled')
 })
 
@@ -308,6 +362,7 @@ test('a worker shows its jobs, and gets no more of them', async () => {
   await page.getByRole('dialog').getByRole('button', { name: 'Quiet' }).click()
   await page.getByText('resizer-1 gets no more jobs.').waitFor()
   expect((await ask('/admin/workers/resizer-1')).directive).toBe('quiet')
+  await row.getByRole('button', { name: 'Quiet' }).waitFor({ state: 'detached' })
   expect(await page.getByText('stuck').count()).toBe(0)
   await page.clock.setSystemTime(Date.now() + 2 * 3_600_000)
   await page.getByText('resizer-1 may be stuck').waitFor()
@@ -322,6 +377,12 @@ test('events appear as they happen', async () => {
   const { id } = (await gateway.push('events-of-it')).body.job
   await page.getByRole('link', { name: id }).first().waitFor()
   await page.getByText('job.enqueued').first().waitFor()
+  await page.getByRole('combobox', { name: 'Events' }).selectOption('queue.*')
+  await page.getByText('live', { exact: true }).waitFor()
+  await gateway.push('events-of-it')
+  await gateway.request('POST', '/ojs/v1/admin/queues/events-of-it/pause', {})
+  await page.getByText('queue.paused').waitFor()
+  expect(await page.getByText('job.enqueued').count()).toBe(0)
   await page.getByRole('button', { name: 'Hold' }).click()
   await page.getByText('held', { exact: true }).waitFor()
 })

@@ -58,6 +58,8 @@ test('a job of another person is text, whatever it contains', async () => {
   await page.getByText('safe\\u202efdp.exe').waitFor()
   await page.getByText(HOSTILE.emoji).waitFor()
   await page.getByRole('button', { name: '998000 more characters' }).waitFor()
+  const texts = await page.locator('.tree-text').allTextContents()
+  expect(Math.max(...texts.map(({ length }) => length))).toBe(2_002)
   expect(await page.locator('img[src="x"]').count()).toBe(0)
 })
 
@@ -70,6 +72,7 @@ test('a dead letter tells why, is retried, and the page shows it at once', async
   await page.getByText('The job runs again.').waitFor()
   await page.getByText('It has not begun.').waitFor()
   expect(await stateOf(scene.failed)).toBe('available')
+  await page.getByRole('button', { name: 'Retry' }).waitFor({ state: 'detached' })
   await page.getByRole('button', { name: 'Cancel' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
   await page.getByText('It was cancelled and will not run.').waitFor()
@@ -88,10 +91,15 @@ test('a copy with changes is a new job, and a refusal tells the request', async 
   await dialog.getByRole('button', { name: 'Enqueue the copy' }).click()
   await dialog.getByText(/Request req_/).waitFor()
   await dialog.getByLabel('Queue').fill('copies')
+  await dialog.getByLabel('Priority').fill('7')
   await dialog.getByRole('button', { name: 'Enqueue the copy' }).click()
   await page.getByText('Copy of').waitFor()
   const id = /jobs\/([\w-]+)$/.exec(page.url())?.[1] ?? ''
-  expect((await gateway.get(id)).body.job).toMatchObject({ queue: 'copies', args: [{ n: 2 }] })
+  expect((await gateway.get(id)).body.job).toMatchObject({
+    queue: 'copies',
+    args: [{ n: 2 }],
+    priority: 7,
+  })
 })
 
 test('all that match are cancelled after a dry run; others stay', async () => {
@@ -99,8 +107,12 @@ test('all that match are cancelled after a dry run; others stay', async () => {
   await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: batch })
   const page = await open('/jobs?q=queue:bulk')
   await page.getByText('30 match').waitFor()
-  await page.getByRole('button', { name: 'Cancel' }).click()
   const dialog = page.getByRole('dialog')
+  const { letThrough } = await heldBack(page, /bulk\/cancel/)
+  await page.getByRole('button', { name: 'Cancel' }).click()
+  // Nobody consents to what is not counted yet.
+  expect(await dialog.getByRole('button', { name: 'Cancel 0 jobs' }).isDisabled()).toBe(true)
+  letThrough()
   await dialog.getByText('30 jobs would be changed.').waitFor()
   expect(await stateOf(scene.waiting)).toBe('available')
   await dialog.getByRole('button', { name: 'Cancel 30 jobs' }).click()
@@ -116,13 +128,16 @@ test('selected jobs alone are deleted', async () => {
   const { jobs } = (await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: batch })).body
   for (const { id } of jobs) await gateway.cancel(id)
   const page = await open('/jobs?q=queue:few')
-  await page.getByRole('checkbox', { name: `Select ${jobs[1].id}` }).check()
+  await page.getByRole('checkbox', { name: `Select ${jobs[2].id}` }).check()
   await page.getByText('1 selected:').waitFor()
   await page.getByRole('button', { name: 'Delete' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Delete 1 jobs' }).click()
   await page.getByText('Done: 1 changed').waitFor()
-  expect((await gateway.get(jobs[1].id)).status).toBe(404)
+  expect((await gateway.get(jobs[2].id)).status).toBe(404)
   expect((await gateway.get(jobs[0].id)).status).toBe(200)
+  // It was the newest: another one is first now, which is no news.
+  await page.getByText('2 match').waitFor()
+  expect(await page.getByRole('button', { name: 'New jobs' }).count()).toBe(0)
 })
 
 test('the list stays where it is read: new jobs wait for a click, rows in view change in place', async () => {
@@ -145,14 +160,7 @@ test('all that match are a file of JSON lines or CSV, and a reading that was sto
   await page.getByText('250 match').waitFor()
   const dialog = page.getByRole('dialog')
   // The second page comes when it is let through.
-  let letThrough = () => {}
-  const isLetThrough = new Promise<void>((resolve) => {
-    letThrough = resolve
-  })
-  await page.route(/cursor=/, async (route) => {
-    await isLetThrough
-    await route.continue().catch(() => undefined)
-  })
+  const { letThrough } = await heldBack(page, /cursor=/)
   await page.getByRole('button', { name: 'Export' }).click()
   await dialog.getByRole('button', { name: 'Begin' }).click()
   await dialog.getByText('100 of 250 …').waitFor()
@@ -180,6 +188,19 @@ test('all that match are a file of JSON lines or CSV, and a reading that was sto
   expect(csv[1]).toContain(',exported,pending,')
 })
 
+/** Requests to such addresses wait until they are let through. */
+async function heldBack(page: Page, url: RegExp): Promise<{ letThrough: () => void }> {
+  let letThrough = () => {}
+  const isLetThrough = new Promise<void>((resolve) => {
+    letThrough = resolve
+  })
+  await page.route(url, async (route) => {
+    await isLetThrough
+    await route.continue().catch(() => undefined)
+  })
+  return { letThrough }
+}
+
 async function saved(page: Page): Promise<string> {
   const [file] = await Promise.all([
     page.waitForEvent('download'),
@@ -202,6 +223,12 @@ test('of 100,000 jobs the page has few rows, which stay where they are when othe
     expect(await rows()).toBeLessThan(80)
     return (await list.evaluate((box) => box.scrollHeight)) > 44 * 2_000
   }, 120_000)
+  const all = list.getByRole('checkbox', { name: 'Select all that are loaded' })
+  await all.check()
+  await page.getByText('Select at most 1,000, or none for all that match.').waitFor()
+  expect(await page.getByRole('button', { name: 'Cancel' }).isEnabled()).toBe(false)
+  await all.uncheck()
+  await page.getByText('All that match:').waitFor()
   const middle = await list.evaluate((box) => {
     box.scrollTop = 44 * 1_000
     return box.scrollTop
@@ -239,6 +266,11 @@ test('keys lead along the list and to other pages', async () => {
   await page.keyboard.press('j')
   await page.keyboard.press('x')
   await page.getByText('1 selected:').waitFor()
+  await page.keyboard.press('/')
+  await page.keyboard.type('?gs')
+  expect(await page.getByRole('combobox', { name: 'Search jobs' }).inputValue()).toBe('?gs')
+  expect(await page.getByRole('dialog').count()).toBe(0)
+  await page.locator('[data-row]').first().focus()
   await page.keyboard.press('?')
   await page.getByRole('dialog', { name: 'Keys' }).waitFor()
   await page.keyboard.press('Escape')

@@ -44,5 +44,5 @@ function useLogin() {
 
 function Waiting(): ReactNode {
   useApi('GET /ojs/v1/session', {}, { every: 2_000 })
-  return <Trouble error={new Error(t.errors.unreachable)} />
+  return <Trouble error={new Error(`${t.errors.unreachable} ${t.errors.tryingAgain}`)} />
 }

@@ -1,11 +1,12 @@
 /** Navigation, the banner of a lost connection, notes, palette and keys around every page. */
+import { useMutation } from '@tanstack/react-query'
 import { Link, Outlet, useLocation } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { useApi } from '../api/queries.ts'
 import { useSession } from '../api/session.ts'
 import { chooseLanguage, LANGUAGE, LANGUAGES, type Language, t } from '../text/text.ts'
 import icon from '../ui/icon.svg'
-import { useNotes } from '../ui/notes.ts'
+import { tell, useNotes } from '../ui/notes.ts'
 import { KeyHelp, useKeys } from './keys.tsx'
 import { usePlaces } from './pages.ts'
 import { Palette } from './palette.tsx'
@@ -127,13 +128,14 @@ function LanguageChoice(): ReactNode {
 
 function Who(): ReactNode {
   const { needs_key: needsKey, name, role } = useSession()
+  const leaving = useMutation({ mutationFn: signOut, onError: () => tell(t.signIn.notOut) })
   if (!needsKey) return null
   return (
     <div className="who">
       <span>
         {name} <span className="faint">{role}</span>
       </span>
-      <button type="button" className="quiet small" onClick={() => void signOut()}>
+      <button type="button" className="quiet small" onClick={() => leaving.mutate()}>
         {t.signIn.out}
       </button>
     </div>

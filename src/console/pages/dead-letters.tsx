@@ -23,7 +23,8 @@ interface Chosen {
 
 export function DeadLettersPage(): ReactNode {
   const stats = useApi('GET /ojs/v1/dead-letter/stats', {}, { every: 5_000 })
-  const [chosen, setChosen] = useState<Chosen | null>(null)
+  const [before, setChosen] = useState<Chosen | null>(null)
+  const chosen = stats.data?.total === 0 ? null : before
   return (
     <Page
       title={t.nav.deadLetters}
@@ -59,10 +60,8 @@ function Groups({ stats, chosen, onChoose }: GroupsProps): ReactNode {
       {groups.map(([group, title, counts]) => (
         <Card key={group} title={title}>
           <ul className="bars">
-            {Object.entries(counts)
-              .sort(([, a], [, b]) => b - a)
-              .slice(0, 12)
-              .map(([value, count]) => (
+            {mostOf(counts, chosen?.group === group ? chosen.value : undefined).map(
+              ([value, count]) => (
                 <li key={value}>
                   <button
                     type="button"
@@ -78,12 +77,21 @@ function Groups({ stats, chosen, onChoose }: GroupsProps): ReactNode {
                   </button>
                   <meter aria-hidden="true" min={0} max={stats.total} value={count} />
                 </li>
-              ))}
+              ),
+            )}
           </ul>
         </Card>
       ))}
     </div>
   )
+}
+
+/** The most frequent, and the one that is chosen, if only to be let go: its last job may be gone. */
+function mostOf(counts: Readonly<Record<string, number>>, chosen?: string): [string, number][] {
+  const all = Object.entries(counts).sort(([, a], [, b]) => b - a)
+  const most = all.slice(0, 12)
+  if (chosen === undefined || most.some(([value]) => value === chosen)) return most
+  return [...most, [chosen, Object.hasOwn(counts, chosen) ? (counts[chosen] ?? 0) : 0]]
 }
 
 function Letters({ chosen }: { chosen: Chosen | null }): ReactNode {
@@ -107,7 +115,7 @@ function Letters({ chosen }: { chosen: Chosen | null }): ReactNode {
         of={letters}
         pages={pages}
         itemsOf={(answer) => answer.items}
-        empty={<Empty text={t.deadLetters.none} />}
+        empty={<Empty text={chosen === null ? t.deadLetters.none : t.jobs.none} />}
         label={t.nav.deadLetters}
         heads={[t.jobs.type, t.jobs.queue, t.jobs.error, t.deadLetters.message, t.deadLetters.died]}
         row={({ id, type, queue, error, discarded_at: at }) => (

@@ -69,7 +69,8 @@ export const DE: typeof EN = {
   language: { label: 'Sprache' },
   errors: {
     request: 'Anfrage',
-    unreachable: 'Das Gateway ist nicht erreichbar. Neuer Versuch …',
+    unreachable: 'Das Gateway ist nicht erreichbar.',
+    tryingAgain: 'Neuer Versuch …',
     status: (status: number) => `Das Gateway hat mit Status ${status} geantwortet.`,
     noPage: 'Diese Seite gibt es nicht',
   },
@@ -84,6 +85,7 @@ export const DE: typeof EN = {
     orKey: 'Oder mit einem API-Schlüssel: Er wird gegen eine Sitzung von 12 Stunden getauscht.',
     go: 'Anmelden',
     out: 'Abmelden',
+    notOut: 'Sie sind noch angemeldet: Das Gateway ist nicht erreichbar.',
   },
   palette: {
     open: 'Gehe zu …',

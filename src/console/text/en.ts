@@ -68,7 +68,8 @@ export const EN = {
   language: { label: 'Language' },
   errors: {
     request: 'Request',
-    unreachable: 'The gateway cannot be reached. Trying again …',
+    unreachable: 'The gateway cannot be reached.',
+    tryingAgain: 'Trying again …',
     status: (status: number) => `The gateway answered with status ${status}.`,
     noPage: 'There is no such page',
   },
@@ -83,6 +84,7 @@ export const EN = {
     orKey: 'Or with an API key: it is exchanged for a session of 12 hours.',
     go: 'Sign in',
     out: 'Sign out',
+    notOut: 'You are still signed in: the gateway cannot be reached.',
   },
   palette: {
     open: 'Go to …',

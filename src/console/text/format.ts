@@ -10,6 +10,7 @@ const CLOCK = new Intl.DateTimeFormat(LANGUAGE, {
   second: '2-digit',
   hourCycle: 'h23',
 })
+const DATE = new Intl.DateTimeFormat(LANGUAGE, { day: 'numeric', month: 'short' })
 const RELATIVE = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: 'always', style: 'narrow' })
 
 export function number(value: number): string {
@@ -31,6 +32,11 @@ export function instant(at: string | number): string {
 
 export function clock(at: string | number): string {
   return CLOCK.format(new Date(at))
+}
+
+/** `Mar 2` */
+export function date(at: string | number): string {
+  return DATE.format(new Date(at))
 }
 
 const SIZES = ['B', 'kB', 'MB', 'GB', 'TB']

@@ -1,7 +1,7 @@
 /** Lines over time, drawn by uPlot, in the colours of the theme. */
 import { type ReactNode, useEffect, useRef } from 'react'
 import UPlot from 'uplot'
-import { clock, short } from '../text/format.ts'
+import { clock, date, short } from '../text/format.ts'
 
 export interface Line {
   name: string
@@ -101,7 +101,7 @@ function optionsOf(
       {
         ...axis,
         size: 30,
-        values: (_plot, ticks) => ticks.map((tick) => clock(tick * 1_000).slice(0, 5)),
+        values: (_plot, ticks) => ticks.map(isOfDays(ticks) ? day : minute),
       },
       {
         ...axis,
@@ -115,10 +115,28 @@ function optionsOf(
         label: line.name,
         stroke: colour(line.colour),
         width: 2,
-        points: { show: false },
+        points: { show: (plot: UPlot, place: number) => isLonely(plot.data[place] ?? []) },
       })),
     ],
   }
+}
+
+/** Ticks of a day and more apart tell no time of the day. */
+function isOfDays([first = 0, second = first]: readonly number[]): boolean {
+  return second - first >= 86_400
+}
+
+function day(tick: number): string {
+  return date(tick * 1_000)
+}
+
+function minute(tick: number): string {
+  return clock(tick * 1_000).slice(0, 5)
+}
+
+/** A line of a single value would not be seen. */
+function isLonely(values: ArrayLike<number | null | undefined>): boolean {
+  return Array.from(values).filter((value) => value !== null).length < 2
 }
 
 function longest(texts: readonly string[]): number {

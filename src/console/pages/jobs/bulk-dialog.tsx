@@ -96,6 +96,9 @@ function Outcome({ answer }: { answer: object }): ReactNode {
 
 /** An operation goes on in the gateway, whether or not somebody looks. */
 function Progress({ id }: { id: string }): ReactNode {
+  const stopping = useMutation({
+    mutationFn: () => call('POST /ojs/v1/admin/operations/{id}/stop', { path: { id }, body: {} }),
+  })
   const operation = useApi('GET /ojs/v1/admin/operations/{id}', { path: { id } }, { every: 500 })
   return (
     <Loaded of={operation}>
@@ -112,9 +115,8 @@ function Progress({ id }: { id: string }): ReactNode {
               <button
                 type="button"
                 className="small"
-                onClick={() =>
-                  void call('POST /ojs/v1/admin/operations/{id}/stop', { path: { id }, body: {} })
-                }
+                disabled={stopping.isPending}
+                onClick={() => stopping.mutate()}
               >
                 {t.bulk.stop}
               </button>
@@ -122,6 +124,7 @@ function Progress({ id }: { id: string }): ReactNode {
           ) : (
             <Result of={data} />
           )}
+          {stopping.isError && <Trouble error={stopping.error} />}
         </>
       )}
     </Loaded>
