@@ -27,7 +27,7 @@ export interface Names {
   jobQueue(queue: string): string
   dlxQueue(queue: string): string
   controlQueue(queue: string): string
-  retryQueue(queue: string, delayMs: number): string
+  retryQueue(queue: string, delayMs: number | '{ms}'): string
 }
 
 /** The allowed prefixes, as a pattern and in words. */

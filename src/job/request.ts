@@ -77,7 +77,13 @@ export interface UniqueRequest {
 }
 
 /** Names of the backoff strategies in OJS's documents; `constant` is an alias of `none` (OJS retry). */
-export const BACKOFF_STRATEGIES = ['exponential', 'linear', 'polynomial', 'none', 'constant']
+export const BACKOFF_STRATEGIES = [
+  'exponential',
+  'linear',
+  'polynomial',
+  'none',
+  'constant',
+] as const
 
 /** FETCH (seed 001 §10.1). `wait_ms` is an addition: long poll, at most 30 s. */
 export interface FetchRequest {

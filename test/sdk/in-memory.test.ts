@@ -1,4 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest'
+import { BACKOFF_STRATEGIES } from '../../src/job/request.ts'
+import { chooseDelay } from '../../src/job/retry/backoff.ts'
+import { retryPolicyOf } from '../../src/job/retry/retry-policy.ts'
 import {
   InMemoryTransport,
   type Job,
@@ -10,6 +13,8 @@ import {
   OJSValidationError,
   OJSWorker,
 } from '../../src/sdk/index.ts'
+
+type Strategy = (typeof BACKOFF_STRATEGIES)[number]
 
 let memory: InMemoryTransport
 let client: OJSClient
@@ -202,18 +207,45 @@ describe('InMemoryTransport behind a worker', () => {
     expect(memory.jobs).toMatchObject([{ state: 'available' }, { state: 'active' }])
   })
 
-  test('linear backoff makes delays of 1, 2 and 3 times the initial interval', async () => {
-    const retry = { maxAttempts: 9, initialIntervalMs: 1_000, backoffStrategy: 'linear' as const }
-    await client.enqueue('a', [], { retry })
-    const delays: unknown[] = []
-    for (let i = 0; i < 3; i++) {
-      const [job] = await fetched()
-      if (!job) throw new Error('no job')
-      delays.push((await failed(job))['retry_delay_ms'])
-      memory.advance(10_000)
-    }
-    expect(delays).toEqual([1_000, 2_000, 3_000])
-  })
+  const DELAYS: Record<Strategy, readonly number[]> = {
+    exponential: [1_000, 3_000, 9_000],
+    linear: [1_000, 2_000, 3_000],
+    polynomial: [1_000, 8_000, 27_000],
+    none: [1_000, 1_000, 1_000],
+    constant: [1_000, 1_000, 1_000],
+  }
+
+  test.each(BACKOFF_STRATEGIES)(
+    '%s backoff makes the delays that the gateway makes',
+    async (strategy) => {
+      const expected = DELAYS[strategy]
+      const retry = {
+        maxAttempts: 9,
+        initialIntervalMs: 1_000,
+        backoffCoefficient: 3,
+        backoffStrategy: strategy,
+        jitter: false,
+      }
+      const { backoff } = retryPolicyOf({
+        maxAttempts: 9,
+        envelope: JSON.stringify({
+          retry: { initial_interval: 'PT1S', backoff_coefficient: 3, jitter: false },
+          retry_extra: { backoff_strategy: strategy },
+        }),
+      })
+      const gateway = [1, 2, 3].map((attempt) => chooseDelay(backoff, attempt, () => 0).delayMs)
+      expect(gateway).toEqual(expected)
+      await client.enqueue('a', [], { retry })
+      const delays: unknown[] = []
+      for (let i = 0; i < 3; i++) {
+        const [job] = await fetched()
+        if (!job) throw new Error('no job')
+        delays.push((await failed(job))['retry_delay_ms'])
+        memory.advance(30_000)
+      }
+      expect(delays).toEqual(expected)
+    },
+  )
 
   test('a job that succeeds after a failure has no error, only its history of errors', async () => {
     const { id } = await client.enqueue('a', [], { retry: { maxAttempts: 1 } })

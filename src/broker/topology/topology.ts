@@ -145,7 +145,7 @@ const NEEDED_QUEUES: readonly Pick<QueueTemplate, 'kind' | 'name'>[] = [
   { kind: 'dlx', name: NAMES.dlxQueue('{queue}') },
   { kind: 'job', name: NAMES.jobQueue('{queue}') },
   { kind: 'control', name: NAMES.controlQueue('{queue}') },
-  { kind: 'rung', name: 'ojs.queue.retry.{queue}.{ms}' },
+  { kind: 'rung', name: NAMES.retryQueue('{queue}', '{ms}') },
 ]
 
 /**

@@ -1,5 +1,6 @@
 /** Retry or discard? A job's policy applied to a failed attempt (OJS retry). */
 import { allowedAttempts, type JobRow } from '../job.ts'
+import { BACKOFF_STRATEGIES } from '../request.ts'
 import { parseDuration } from '../values/duration.ts'
 import { jsonOrNull, membersOf } from '../values/json-value.ts'
 import type { BackoffPolicy } from './backoff.ts'
@@ -47,9 +48,9 @@ function isCoefficient(value: unknown): value is number {
   return typeof value === 'number' && value >= 1
 }
 
-function strategyOf(name: unknown): BackoffPolicy['strategy'] {
-  if (name === 'linear' || name === 'polynomial' || name === 'none') return name
-  return name === 'constant' ? 'none' : 'exponential'
+function strategyOf(given: unknown): BackoffPolicy['strategy'] {
+  const name = BACKOFF_STRATEGIES.find((strategy) => strategy === given) ?? 'exponential'
+  return name === 'constant' ? 'none' : name
 }
 
 function durationOr(text: unknown, fallback: number): number {
