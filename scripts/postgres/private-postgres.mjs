@@ -159,14 +159,14 @@ export class PrivatePostgres {
  */
 function isReady(data, pid) {
   const lines = readText(join(data, 'postmaster.pid')).split('\n')
-  return lines[0] === String(pid) && lines[7]?.trim() === 'ready'
+  return lines[0] === String(pid) && ['ready', 'standby'].includes(lines[7]?.trim() ?? '')
 }
 
 /**
  * Makes the folder, for the account that the server runs as: our own, or for root that of the package.
  * @param {string} dir
  */
-async function accountOf(dir) {
+export async function accountOf(dir) {
   mkdirSync(dir, { recursive: true, mode: 0o700 })
   if (process.getuid?.() !== 0) return {}
   const [uid, gid] = await Promise.all(

@@ -1,5 +1,6 @@
 /** One connection to the writable host of a PostgreSQL ledger. Sets nothing that outlives a transaction. */
 import { readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type ConnectionOptions, checkServerIdentity, type PeerCertificate } from 'node:tls'
 import type { Client, QueryResultRow } from 'pg'
 import { messageOf } from '../../errors.ts'
@@ -33,10 +34,19 @@ const INT8 = 20
 export class Connection {
   readonly host: PostgresHost
   #client: Client
+  #isLost = false
 
   constructor(client: Client, host: PostgresHost) {
     this.#client = client
     this.host = host
+    client.once('end', () => {
+      this.#isLost = true
+    })
+  }
+
+  /** Whether it is known to have ended: what is asked now will not be sent. */
+  get isLost(): boolean {
+    return this.#isLost
   }
 
   /**
@@ -67,24 +77,83 @@ export interface Timeouts {
   answerMs: number
 }
 
+/** Of several hosts, those that have not answered so long after the first writable one are not waited for. */
+const GRACE_MS = 500
+
+/** The newest timeline that was used, of addresses with several hosts. */
+const timelines = new WeakMap<PostgresAddress, number>()
+
+interface Writable {
+  connection: Connection
+  /** Which grows with each failover; 0: unknown. */
+  timeline: number
+}
+
 /**
- * Connects to the first host that is up and writable, in the order of the address. Rejects with
- * `NoWritableHost` if none is.
+ * Connects to the writable host. Rejects with `NoWritableHost` if there is none. After a failover the old primary
+ * may come back, writable as if nothing had been: the newest timeline counts, and none older than one that was
+ * used before.
  */
 export async function connectWritable(
   address: PostgresAddress,
   timeouts: Timeouts,
 ): Promise<Connection> {
-  const reasons: string[] = []
-  for (const host of address.hosts) {
-    try {
-      return await connectTo(address, host, timeouts)
-    } catch (error) {
-      reasons.push(`${shownHost(host)}: ${reasonOf(error)}`)
-    }
+  const reasons = address.hosts.map((host) => `${shownHost(host)}: does not answer`)
+  const found = await writableHosts(address, timeouts, (i, error) => {
+    reasons[i] = `${shownHost(address.hosts[i] as PostgresHost)}: ${reasonOf(error)}`
+  })
+  const known = timelines.get(address) ?? 0
+  const newest = Math.max(...found.map(({ timeline }) => timeline))
+  const chosen = found.find(({ timeline }) => timeline === newest && newest >= known)
+  for (const { connection } of found) if (connection !== chosen?.connection) void connection.close()
+  if (chosen) {
+    timelines.set(address, newest)
+    return chosen.connection
   }
+  if (found.length > 0) reasons.push(`timeline ${known} was in use, and is not there`)
   throw new NoWritableHost(`no writable PostgreSQL: ${reasons.join('; ')}`)
 }
+
+/** In the order of the address. All hosts are asked at once: one whose machine is gone would delay the next. */
+async function writableHosts(
+  address: PostgresAddress,
+  timeouts: Timeouts,
+  fail: (host: number, error: unknown) => void,
+): Promise<Writable[]> {
+  const found: (Writable | undefined)[] = []
+  let isOver = false
+  const tries = address.hosts.map(async (host, i) => {
+    try {
+      const writable = await writableAt(address, host, timeouts)
+      if (isOver) return await writable.connection.close()
+      found[i] = writable
+    } catch (error) {
+      fail(i, error)
+      throw error
+    }
+  })
+  const all = Promise.allSettled(tries)
+  const first = Promise.any(tries).then(() => sleep(GRACE_MS, undefined, { ref: false }))
+  await Promise.race([all, first.catch(() => all)])
+  isOver = true
+  return found.filter((writable) => writable !== undefined)
+}
+
+async function writableAt(
+  address: PostgresAddress,
+  host: PostgresHost,
+  timeouts: Timeouts,
+): Promise<Writable> {
+  const connection = await connectTo(address, host, timeouts)
+  if (address.hosts.length === 1) return { connection, timeline: 0 }
+  const [answer] = await connection.ask([{ text: TIMELINE }])
+  // Not every service that speaks PostgreSQL's protocol has one.
+  const timeline = answer?.status === 'fulfilled' ? Number(answer.value.rows[0]?.['timeline']) : 0
+  return { connection, timeline }
+}
+
+/** The first eight digits, hexadecimal, of the name of the WAL file that is written. */
+const TIMELINE = `SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int AS timeline`
 
 async function connectTo(address: PostgresAddress, host: PostgresHost, timeouts: Timeouts) {
   const client = await clientFor(address, host, timeouts)

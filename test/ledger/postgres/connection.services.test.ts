@@ -2,12 +2,15 @@ import { execFileSync } from 'node:child_process'
 import { chownSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { findPostgresBin } from '../../../scripts/postgres/postgres-package.mjs'
 import { freePort } from '../../../scripts/process/ports.mjs'
+import type { PostgresAddress } from '../../../src/ledger/postgres/address.ts'
 import {
   type Connection,
   connectWritable,
   NoWritableHost,
 } from '../../../src/ledger/postgres/connection.ts'
+import { Replica } from '../../support/postgres/replica.ts'
 import { temporaryDirectory } from '../../support/temporary-directory.ts'
 import { addressOf, connectTo, PASSWORD, rowsOf, TIMEOUTS, usePostgres } from './server.ts'
 
@@ -81,6 +84,41 @@ describe('a connection', () => {
     await expect(connectTo(server.url())).rejects.toThrow('is read-only')
     await rowsOf(connection, 'ALTER DATABASE postgres RESET default_transaction_read_only')
     await connection.close()
+  })
+})
+
+describe('a connection to several hosts', () => {
+  const directory = temporaryDirectory()
+  const replica = new Replica({
+    bin: findPostgresBin() ?? '',
+    dir: join(directory.path, 'pg'),
+    password: PASSWORD,
+    settings: { fsync: 'off' },
+  })
+  afterAll(async () => {
+    await replica.stop()
+    directory.remove()
+  })
+  const of = (...ports: number[]) =>
+    addressOf(server.url().replace(/@.*\//, `@${ports.map((p) => `127.0.0.1:${p}`)}/`))
+  const portFor = async (address: PostgresAddress) => {
+    const connection = await connectWritable(address, TIMEOUTS)
+    await connection.close()
+    return connection.host.port
+  }
+
+  it('is one to the primary, and after a failover never again to the old one', async () => {
+    await replica.copy(server)
+    await replica.start()
+    const address = of(replica.port, server.port)
+    expect(await portFor(address)).toBe(server.port)
+    await replica.promote()
+    // The old one still runs, and is writable: it has never heard of a failover.
+    await expect.poll(() => portFor(address)).toBe(replica.port)
+    expect(await portFor(of(server.port, replica.port))).toBe(replica.port)
+    await replica.stop()
+    const error: unknown = await portFor(address).catch((reason: unknown) => reason)
+    expect(String(error)).toContain('timeline 2 was in use, and is not there')
   })
 })
 
