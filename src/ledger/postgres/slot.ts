@@ -180,7 +180,9 @@ export class Slot {
     return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   }
 
+  /** Not one that ended meanwhile: what is asked there was never sent, but would count as undecided. */
   async #connected(): Promise<Connection> {
+    if (this.#connection?.isLost) await this.close()
     this.#connection ??= await this.#options.connect()
     return this.#connection
   }

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { Draft } from '../../../src/ledger/postgres/group/draft.ts'
 import { Groups } from '../../../src/ledger/postgres/group/groups.ts'
@@ -129,6 +130,48 @@ describe('a group whose answer is lost', () => {
     expect(again.known.counts('default').available).toBe(2)
     expect(await again.read.find(job.id)).not.toBeNull()
     await admin.close()
+    await proxy.stop()
+  })
+})
+
+describe('while no host answers', () => {
+  it('a write that was sent waits for its outcome, and all others are refused', async () => {
+    let asked = () => {}
+    const proxy = await TcpProxy.start(url(), (_, direction) => {
+      if (direction === 'to-broker') asked()
+    })
+    const ledger = await opened(undefined, proxy.url)
+    const job = await pushed(ledger)
+    const isAsked = new Promise<void>((resolve) => {
+      asked = resolve
+    })
+    proxy.hold('to-gateway')
+    const sent = ledger.insert(newJob(), NOW)
+    await isAsked
+    const behind = ledger.insert(newJob(), NOW)
+    proxy.refuse(true)
+    proxy.cut()
+    const refused = { code: 'backend_error', status: 503 }
+    await expect(behind).rejects.toMatchObject(refused)
+    await expect(ledger.insert(newJob(), NOW)).rejects.toMatchObject(refused)
+    proxy.refuse(false)
+    expect(await sent).toMatchObject({ outcome: 'inserted' })
+    expect(ledger.known.counts('default').available).toBe(2)
+    expect(await ledger.read.find(job.id)).not.toBeNull()
+    await proxy.stop()
+  })
+
+  it('a write after the connection has ended is refused, not undecided', async () => {
+    const proxy = await TcpProxy.start(url())
+    const ledger = await opened(undefined, proxy.url)
+    await pushed(ledger)
+    proxy.refuse(true)
+    proxy.cut()
+    await setTimeout(50)
+    await expect(ledger.insert(newJob(), NOW)).rejects.toMatchObject({ status: 503 })
+    proxy.refuse(false)
+    await pushed(ledger)
+    expect(ledger.known.counts('default').available).toBe(2)
     await proxy.stop()
   })
 })

@@ -21,6 +21,8 @@ const LISTENING = new Set(['gateway listening', 'standing by'])
 
 export interface GatewayOptions {
   amqpUrl: string
+  /** One that it shares with another gateway, and that stays. Absent: one of its own. */
+  ledger?: TestLedger
   /** More environment variables. */
   env?: Readonly<Record<string, string>>
 }
@@ -48,7 +50,8 @@ export class Gateway {
 
   static async start(options: GatewayOptions): Promise<Gateway> {
     const gateway = new Gateway(options, await freePort())
-    gateway.#ledger = await newLedger(gateway.ledgerPath)
+    gateway.#ledger =
+      options.ledger ?? (await newLedger(gateway.ledgerPath, options.env?.['OJS_PREFIX']))
     await gateway.#start({})
     return gateway
   }
@@ -126,7 +129,7 @@ export class Gateway {
   async dispose(): Promise<void> {
     this.client.close()
     await this.kill9()
-    await this.#ledger?.remove()
+    if (this.#options.ledger === undefined) await this.#ledger?.remove()
     rmSync(this.dir, { recursive: true, force: true })
   }
 

@@ -45,7 +45,7 @@ export async function startTestGateway(
 ): Promise<TestGateway> {
   const dir = mkdtempSync(join(tmpdir(), 'ojs-gateway-'))
   const ledgerPath = join(dir, 'ojs.db')
-  const ledger = await newLedger(ledgerPath)
+  const ledger = await newLedger(ledgerPath, env['OJS_PREFIX'])
   const start = (more: Record<string, string>) => {
     const { config } = readConfig({
       OJS_PORT: '0',

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { testVariables } from '../../../scripts/test/environment.mjs'
 import { readAddress } from '../../../src/ledger/postgres/address.ts'
 import { type Connection, connectWritable } from '../../../src/ledger/postgres/connection.ts'
+import { schemaOf } from '../../../src/ledger/postgres/schema.ts'
 import { openDatabase } from '../../../src/ledger/sqlite/sql/driver.ts'
 
 /** `npm test -- --ledger postgres`: the gateways of all tests have their ledgers on PostgreSQL. */
@@ -19,12 +20,12 @@ export interface TestLedger {
   remove(): Promise<void>
 }
 
-/** `path`: the file, if it is one. */
-export function newLedger(path: string): Promise<TestLedger> {
+/** `path`: the file, if it is one. `prefix`: `OJS_PREFIX` of the gateway. */
+export function newLedger(path: string, prefix?: string): Promise<TestLedger> {
   if (!isOnPostgres) return Promise.resolve(ownFile(path))
   const server = process.env[testVariables.postgresUrl]
   if (server === undefined) throw new Error('no PostgreSQL: npm test -- --ledger postgres …')
-  return databaseOn(server)
+  return databaseOn(server, { prefix })
 }
 
 function ownFile(path: string): TestLedger {
@@ -43,21 +44,37 @@ function ownFile(path: string): TestLedger {
   }
 }
 
+interface DatabaseOptions {
+  /** URLs of its replicas. */
+  replicas?: readonly string[]
+  /** `OJS_PREFIX` of the gateways. */
+  prefix?: string | undefined
+}
+
 /** A database of its own on this server: the prefix, which names the schema, is also that of the queues. */
-export async function databaseOn(server: string): Promise<TestLedger> {
+export async function databaseOn(
+  server: string,
+  { replicas = [], prefix = '' }: DatabaseOptions = {},
+): Promise<TestLedger> {
   const name = `ojs_${randomUUID().replaceAll('-', '')}`
-  const own = new URL(server)
-  own.pathname = `/${name}`
+  const hosts = [server, ...replicas].map((url) => new URL(url).host).join()
+  const onHosts = (database: string) => {
+    const own = new URL(server)
+    own.pathname = `/${database}`
+    return own.href.replace(`@${own.host}`, `@${hosts}`)
+  }
   await ask(server, `CREATE DATABASE ${name}`)
+  const path = `SET search_path TO ${schemaOf(prefix)}`
+  const drop = `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`
   return {
-    url: own.href,
-    rows: (text, onPostgres = text) => ask(own.href, 'SET search_path TO ojs', onPostgres),
-    remove: async () => void (await ask(server, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)),
+    url: onHosts(name),
+    rows: (text, onPostgres = text) => ask(onHosts(name), path, onPostgres),
+    remove: async () => void (await ask(onHosts('postgres'), drop)),
   }
 }
 
-/** The rows of the last statement. */
-async function ask(url: string, ...texts: string[]): Promise<Row[]> {
+/** The rows of the last statement, on the writable host. */
+export async function ask(url: string, ...texts: string[]): Promise<Row[]> {
   const connection = await connectionTo(url)
   try {
     const answers = await connection.ask(texts.map((text) => ({ text })))

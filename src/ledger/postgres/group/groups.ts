@@ -50,7 +50,7 @@ export interface GroupsDeps {
 /**
  * Writes that come while a group is on its way form the next one. A write that throws is taken back, and fails
  * alone; one whose values cannot be stored is found by halving its group. When a group cannot be committed,
- * all of its writes fail with 503; when that is unknown, they wait until it is known (`Slot.settle`).
+ * all of its writes fail with 503; when that is unknown, they wait until it is known (`Slot.settle`), and others fail.
  */
 export class Groups {
   readonly #deps: GroupsDeps
@@ -60,6 +60,8 @@ export class Groups {
   #turn: NodeJS.Immediate | undefined
   #timer: NodeJS.Timeout | undefined
   #fault: string | null = null
+  /** Set while it is unknown whether the last group was committed, because no host answers. */
+  #undecided: Undecided | null = null
   #isClosed = false
 
   constructor(deps: GroupsDeps) {
@@ -69,6 +71,7 @@ export class Groups {
   /** Settles after the commit. */
   write<T>(write: Write<T>): Promise<T> {
     if (this.#isClosed) return Promise.reject(closed())
+    if (this.#undecided) return Promise.reject(refusal(this.#undecided))
     return new Promise<T>((resolve, reject) => {
       this.#add(write, (result) => resolve(result as T), reject)
       this.#schedule()
@@ -245,7 +248,18 @@ export class Groups {
     } catch (error) {
       if (!(error instanceof Undecided)) throw error
       this.#note(error)
+      this.#undecided = error
+      // They were not sent: their callers need not wait for PostgreSQL.
+      for (const write of this.#waiting.splice(0)) write.fail(refusal(error))
     }
+    try {
+      return await this.#settled()
+    } finally {
+      this.#undecided = null
+    }
+  }
+
+  async #settled(): Promise<boolean> {
     for (;;) {
       try {
         return await this.#deps.slot.settle()
@@ -275,9 +289,12 @@ export class Groups {
   #failGroup(error: unknown, lazy: readonly Waiting[], waiting: readonly Waiting[]): void {
     this.#note(error)
     this.#lazy.unshift(...lazy)
-    const refused = unavailable('The ledger cannot be written.', 'ledger', error)
-    for (const write of waiting) write.fail(refused)
+    for (const write of waiting) write.fail(refusal(error))
   }
+}
+
+function refusal(cause: unknown): OjsError {
+  return unavailable('The ledger cannot be written.', 'ledger', cause)
 }
 
 export function closed(): OjsError {
