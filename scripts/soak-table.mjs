@@ -8,6 +8,7 @@
  * @property {number} lost
  * @property {number} executedTwice
  * @property {number} bound
+ * @property {readonly number[]} servedMs
  * @property {readonly string[]} problems
  */
 
@@ -21,6 +22,7 @@ const HEAD = [
   'Lost',
   'Executed twice',
   'In flight (bound)',
+  'Served after, s (median, most)',
   'Problems',
 ]
 
@@ -50,7 +52,16 @@ function rowOf(name, results) {
   const total = (member) => results.reduce((sum, result) => sum + result[member], 0)
   const sums = SUMS.map(total)
   const problems = results.filter((result) => result.problems.length > 0).length
-  return [name, results.length, ...sums, problems].map(formatted)
+  const served = servedAfter(results.flatMap(({ servedMs }) => servedMs))
+  return [name, results.length, ...sums, served, problems].map(formatted)
+}
+
+/** @param {readonly number[]} times */
+function servedAfter(times) {
+  const sorted = times.toSorted((a, b) => a - b)
+  const [middle, most] = [sorted[sorted.length >> 1], sorted.at(-1)]
+  if (middle === undefined || most === undefined) return ''
+  return [middle, most].map((ms) => (ms / 1_000).toFixed(1)).join(', ')
 }
 
 /** @param {string | number} cell */

@@ -12,7 +12,12 @@ import { soakTable } from './soak-table.mjs'
 const ON_DISK = '/var/tmp'
 
 /** The crashes, and the random requests, of which `npm test` plays fewer. */
-const FILES = ['test/crash/crash.test.ts', 'test/properties/hostile', 'test/properties/life']
+const FILES = [
+  'test/crash/crash.test.ts',
+  'test/crash/nemesis',
+  'test/properties/hostile',
+  'test/properties/life',
+]
 
 const USAGE = `npm run soak -- [options]
 

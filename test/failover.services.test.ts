@@ -19,7 +19,7 @@ let standby: Gateway
 
 beforeAll(async () => {
   ledger = await databaseOn(server())
-  const options = { amqpUrl: vhost.url, env: { OJS_LEDGER: ledger.url } }
+  const options = { amqpUrl: vhost.url, ledger }
   active = await Gateway.start(options)
   await active.untilHealthy()
   standby = await Gateway.start(options)

@@ -22,9 +22,12 @@ const PATIENCE_MS = 30_000
 /** Shorter than the gateway's publish timeout, so that nothing held is refused before the gateway dies. */
 const HOLD_MS = 5_000
 
+/** What serves the clients: a gateway, or several behind one address. */
+export type Serving = Pick<Gateway, 'client' | 'log' | 'ledger' | 'stop' | 'dispose'>
+
 export interface Run {
   title: string
-  gateway: Gateway
+  gateway: Serving
   load: Load
   /** AMQP URL of the broker itself. */
   amqpUrl: string
@@ -41,7 +44,7 @@ export interface Run {
  * exactly.
  */
 export async function momentToStrike(
-  gateway: Gateway,
+  gateway: Pick<Gateway, 'untilLogged'>,
   load: Load,
   accepted: number,
   isRight: (inFlight: InFlight) => boolean = isAnything,
@@ -95,7 +98,7 @@ async function holds(
 }
 
 async function untilInFlight(
-  gateway: Gateway,
+  gateway: Pick<Gateway, 'untilLogged'>,
   isRight: (inFlight: InFlight) => boolean,
   timeoutMs = PATIENCE_MS,
 ): Promise<void> {
@@ -108,17 +111,20 @@ function isAnything({ publishes, retries, leases }: InFlight): boolean {
 
 /** Law 6: the sum of what was in flight at each fault, from the last line before it. */
 export class Strikes {
-  readonly #gateway: Gateway
+  readonly #gateway: Serving
   count = 0
   inFlight: InFlight = { publishes: 0, retries: 0, leases: 0 }
 
-  constructor(gateway: Gateway) {
+  /** For each fault that was timed: how long it took until a PUSH was accepted again. */
+  readonly servedMs: number[] = []
+
+  constructor(gateway: Serving) {
     this.#gateway = gateway
   }
 
-  /** `fault`: when it happened, ms since the epoch. */
-  note(fault = Date.now()): void {
-    const line = this.#gateway.log.last('in flight', fault)
+  /** `fault`: when it happened, ms since the epoch. `struck`: whose it was, if not of what serves now. */
+  note(fault = Date.now(), struck: Pick<Serving, 'log'> = this.#gateway): void {
+    const line = struck.log.last('in flight', fault)
     if (line === undefined) throw new Error('the gateway logged no "in flight" before the fault')
     const { publishes, retries, leases } = inFlightIn(line)
     this.count++
@@ -166,7 +172,7 @@ async function jobMessagesOf(run: Run, retryQueues: readonly number[]): Promise<
 }
 
 /** Resolves when nothing waits for a worker any more, or nothing has moved for a while. */
-async function drained({ client }: Gateway): Promise<void> {
+async function drained({ client }: Serving): Promise<void> {
   let least = Number.POSITIVE_INFINITY
   let since = Date.now()
   while (least > 0 && Date.now() - since < NO_PROGRESS_MS) {
@@ -254,7 +260,7 @@ export interface LedgerContent {
   retryQueues: number[]
 }
 
-export async function readLedger({ ledger }: Gateway): Promise<LedgerContent> {
+export async function readLedger({ ledger }: Pick<Serving, 'ledger'>): Promise<LedgerContent> {
   // PostgreSQL makes lower case of a name without quotes.
   const columns = `id, state, attempt, max_attempts AS "maxAttempts", result, outbox,
     due_at AS "dueAt", lease_expires_at AS "leaseExpiresAt"`

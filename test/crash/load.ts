@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { v7 } from 'uuid'
+import { NativeWorker, type NativeWorkerOptions } from '../../src/worker/index.ts'
 import { Journal, resultFor } from '../support/checker/checker.ts'
 import { type Answer, type Job, jobsOf, type OjsClient } from '../support/gateway/client.ts'
+import { Stopwatch } from '../support/time/stopwatch.ts'
 import type { Random } from './random.ts'
 
 export interface LoadOptions {
@@ -14,6 +16,8 @@ export interface LoadOptions {
   retry?: RetryPolicy
   /** Every job is due at a random moment within so many milliseconds. */
   withinMs?: number
+  /** The ledger may be away: then a settlement is refused with 503, and is sent again. */
+  isLedgerRemote?: boolean
 }
 
 interface RetryPolicy {
@@ -33,7 +37,9 @@ export interface Workers {
   failShare?: number
 }
 
+const TYPE = 'crash.test'
 const WAIT_MS = 300
+const PROBE_MS = 100
 /** For workers that fetch only once and must get a job, however busy the gateway is. */
 const ONE_WAIT_MS = 10_000
 const MAX_WORK_MS = 10
@@ -51,6 +57,7 @@ export class Load {
   readonly #options: LoadOptions
   readonly #pushers: Promise<void>[] = []
   readonly #workers: Promise<void>[] = []
+  readonly #natives: NativeWorker[] = []
   readonly #waiting = new Set<() => void>()
   #wanted: number
   #gate = Promise.resolve()
@@ -99,6 +106,44 @@ export class Load {
     for (let i = 0; i < workers.connections; i++) this.#workers.push(this.#workLoop(workers))
   }
 
+  /** A native worker on the same queue. */
+  async startNativeWorker(options: NativeWorkerOptions): Promise<void> {
+    const { queue } = this.#options
+    const worker = new NativeWorker({
+      ...{ queues: [queue], retryQueueSettleMs: 0, logger: false, handleSignals: false },
+      ...options,
+    })
+    worker.register(TYPE, ({ job }) => {
+      this.journal.executed(job.id)
+      this.journal.acking(job.id)
+      return resultFor(job.id)
+    })
+    this.#natives.push(worker)
+    await worker.start()
+  }
+
+  /**
+   * Resolves when a PUSH that begins from now on was accepted; says after how many milliseconds, without those in
+   * which this machine stopped us.
+   */
+  async untilServed(): Promise<number> {
+    const watch = new Stopwatch()
+    return await new Promise((resolve) => {
+      // Each on a connection of its own: one gateway may have stopped, with the PUSH in its hands.
+      const probe = async () => {
+        const { status } = await this.#pushOne()
+        if (status !== 201) return
+        clearInterval(timer)
+        resolve(Math.round(watch.elapsedMs))
+        watch.end()
+      }
+      const timer = setInterval(() => {
+        if (this.#isAbandoned) clearInterval(timer)
+        else this.#pushers.push(probe())
+      }, PROBE_MS)
+    })
+  }
+
   /** Workers that fetch once, with leases of this length, and then vanish without a settlement. */
   async vanish({ connections, count }: Workers, leaseMs: number): Promise<void> {
     await Promise.all(Array.from({ length: connections }, () => this.#vanishOne(count, leaseMs)))
@@ -137,6 +182,7 @@ export class Load {
   async stop(): Promise<void> {
     this.#isOver = true
     await Promise.all([...this.#pushers, ...this.#workers])
+    await Promise.all(this.#natives.map((worker) => worker.stop()))
   }
 
   /** Ends all loops at their next check, because the run has failed. */
@@ -144,6 +190,7 @@ export class Load {
     this.#isOver = true
     this.#isAbandoned = true
     this.resume()
+    for (const worker of this.#natives) void worker.stop()
   }
 
   #changed(): void {
@@ -185,7 +232,7 @@ export class Load {
     const due = withinMs === undefined ? {} : { scheduled_at: this.#dueIn(id, withinMs) }
     return {
       id,
-      type: 'crash.test',
+      type: TYPE,
       args: [id],
       options: { queue, ...(retry && { retry }), ...due },
     }
@@ -267,7 +314,10 @@ export class Load {
     this.#changed()
   }
 
-  /** Repeats the request until it is answered. The lease stays in the ledger, so the answer must be 200. */
+  /**
+   * Repeats the request until it is answered; while a remote ledger is away, until it is not refused. The lease
+   * stays in the ledger, so the answer must be 200.
+   */
   async #settle(
     verb: 'ack' | 'nack',
     body: object,
@@ -275,7 +325,8 @@ export class Load {
     for (let isRepeated = false; !this.#isAbandoned; isRepeated = true) {
       await this.#gate
       const answer = await this.#options.client.send('POST', `/ojs/v1/workers/${verb}`, body)
-      if (answer.status !== 0) return { ...answer, isRepeated }
+      const isRefused = answer.status === 503 && this.#options.isLedgerRemote === true
+      if (answer.status !== 0 && !isRefused) return { ...answer, isRepeated }
       await sleep(PAUSE_MS)
     }
     return undefined

@@ -11,6 +11,8 @@ interface Result {
   lost: number
   executedTwice: number
   bound: number
+  /** Until a PUSH was accepted again, after each fault that was timed. */
+  servedMs: readonly number[]
   problems: readonly string[]
 }
 
@@ -20,7 +22,7 @@ const FILE = process.env['OJS_CRASH_RESULTS']
 export function recordResult(
   stage: { name: string; profile: string },
   verdict: Verdict,
-  faults: number,
+  strikes: { count: number; servedMs: readonly number[] },
 ): void {
   if (FILE === undefined) return
   const result: Result = {
@@ -28,10 +30,11 @@ export function recordResult(
     profile: stage.profile,
     jobs: verdict.accepted,
     failed: verdict.failed,
-    faults,
+    faults: strikes.count,
     lost: verdict.lost,
     executedTwice: verdict.executedTwice,
     bound: verdict.bound,
+    servedMs: strikes.servedMs,
     problems: verdict.problems,
   }
   appendFileSync(FILE, `${JSON.stringify(result)}\n`)

@@ -4,7 +4,7 @@ import type { PrivateNode } from '../support/broker/rabbit.ts'
 import { TcpProxy } from '../support/broker/tcp-proxy.ts'
 import { Gateway } from '../support/gateway/gateway.ts'
 import { Stopwatch } from '../support/time/stopwatch.ts'
-import { conclude, momentToStrike, Strikes } from './harness.ts'
+import { conclude, momentToStrike, type Serving, Strikes } from './harness.ts'
 import { Load, type LoadOptions } from './load.ts'
 import type { Random } from './random.ts'
 import { recordResult } from './results.ts'
@@ -22,8 +22,8 @@ export interface Stage {
   random: Random
 }
 
-export interface Players {
-  gateway: Gateway
+export interface Players<G extends Serving = Gateway> {
+  gateway: G
   load: Load
   strikes: Strikes
 }
@@ -50,21 +50,35 @@ export async function throughProxy(
   await withGateway(stage, { ...setting, env }, (players) => play({ ...players, proxy }))
 }
 
-/** Plays with a gateway and a load of the scenario's own; checks at the end what clients were promised. */
+/** Plays with a gateway of the scenario's own. */
 export async function withGateway(
   stage: Stage,
   setting: Setting,
   play: (players: Players) => Promise<void>,
 ): Promise<void> {
-  const gateway = await Gateway.start({
+  const gateway = await Gateway.start(gatewayOptions(stage, setting))
+  await perform(stage, setting, gateway, play)
+}
+
+export function gatewayOptions(stage: Stage, { env }: Setting = {}) {
+  return {
     amqpUrl: stage.node.url(),
     env: {
       OJS_LOG_LEVEL: 'debug',
       OJS_QUEUE_TYPE: stage.profile,
       OJS_PREFIX: stage.prefix,
-      ...setting.env,
+      ...env,
     },
-  })
+  }
+}
+
+/** Plays with a load of the scenario's own; checks at the end what clients were promised. */
+export async function perform<G extends Serving>(
+  stage: Stage,
+  setting: Setting,
+  gateway: G,
+  play: (players: Players<G>) => Promise<void>,
+): Promise<void> {
   const { client } = gateway
   const options = { client, queue: QUEUE, random: stage.random, jobs: JOBS, ...setting.load }
   const load = new Load(options)
@@ -138,7 +152,7 @@ export async function expectServiceBack({ client }: Gateway, fault: number): Pro
   expect(backMs).toBeLessThan(BACK_LIMIT_MS)
 }
 
-async function expectPromisesKept(stage: Stage, players: Players): Promise<void> {
+async function expectPromisesKept(stage: Stage, players: Players<Serving>): Promise<void> {
   const verdict = await conclude({
     ...players,
     title: stage.title,
@@ -147,7 +161,7 @@ async function expectPromisesKept(stage: Stage, players: Players): Promise<void>
     brokerQueue: brokerQueue(stage),
     retryQueues: retryQueues(stage),
   })
-  recordResult(stage, verdict, players.strikes.count)
+  recordResult(stage, verdict, players.strikes)
   expect(verdict.problems).toEqual([])
   expect(verdict.accepted).toBeGreaterThanOrEqual(RETRIED_JOBS)
 }

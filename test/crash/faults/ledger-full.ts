@@ -1,11 +1,12 @@
 import { execFileSync } from 'node:child_process'
-import { closeSync, mkdtempSync, openSync, rmSync, statSync, writeSync } from 'node:fs'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { v7 } from 'uuid'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { PrivateNode } from '../../support/broker/rabbit.ts'
 import { eventually, type TestGateway } from '../../support/gateway/in-process.ts'
+import { isSmallDiskPossible, SmallDisk } from '../../support/small-disk.ts'
 import { samplesOf, scrape } from '../../telemetry/exposition-text.ts'
 import { depthOf, fetched, nack, openStage, pushBatch, pushed, restOf } from './stage.ts'
 
@@ -17,7 +18,7 @@ interface Disk {
 }
 
 const CAUSES: [name: string, make: () => Disk, isPossible: boolean][] = [
-  ['file system', smallFileSystem, process.getuid?.() === 0],
+  ['file system', smallFileSystem, isSmallDiskPossible],
   ['largest size of a file', limitedFiles, true],
 ]
 
@@ -111,29 +112,10 @@ async function expectUntouched(gateway: TestGateway, ids: string[], refused: str
   for (const id of refused) expect((await gateway.get(id)).status).toBe(404)
 }
 
-/** Root only: a separate file system, which another file fills. */
 function smallFileSystem(): Disk {
-  const dir = mkdtempSync(join(tmpdir(), 'ojs-small-'))
-  execFileSync('/bin/mount', ['-t', 'tmpfs', '-o', 'size=8m', 'ojs-test', dir])
-  onTestFinished(() => {
-    // Lazily, because the ledger's file may still be open when the test has failed.
-    execFileSync('/bin/umount', ['-l', dir])
-    rmSync(dir, { recursive: true })
-  })
-  const filler = join(dir, 'filler')
-  return { path: join(dir, 'ojs.db'), fill: () => fillUp(filler), free: () => rmSync(filler) }
-}
-
-function fillUp(path: string): void {
-  const file = openSync(path, 'w')
-  const page = Buffer.alloc(4096)
-  try {
-    for (;;) writeSync(file, page)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
-  } finally {
-    closeSync(file)
-  }
+  const disk = new SmallDisk(8)
+  onTestFinished(() => disk.remove())
+  return { path: join(disk.dir, 'ojs.db'), fill: () => disk.fill(), free: () => disk.free() }
 }
 
 /** Limits the files of this process to what the write-ahead log, whose tail is a hole, has now: EFBIG. */
