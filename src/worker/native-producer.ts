@@ -9,7 +9,7 @@ import { OJSClient } from '../sdk/client/client.ts'
 import type { JobOptions, JobSpec } from '../sdk/client/job-options.ts'
 import type { Job } from '../sdk/job.ts'
 import { OJSBackendError, OJSTransportError } from '../sdk/transport/errors.ts'
-import { type CallOptions, segment } from '../sdk/transport/request.ts'
+import { type CallOptions, requireCall, segment } from '../sdk/transport/request.ts'
 import { uuid7 } from '../uuid.ts'
 import { AmqpTransport, JOB_QUEUE } from './amqp-transport.ts'
 import { AmqpLink } from './connection.ts'
@@ -79,12 +79,13 @@ export class NativeProducer {
    * Asks a gateway for the job (seed 002 §5.8). `queue` is the job's queue; in another the job is not found.
    * Rejects with `OJSBackendError` if no gateway answers.
    */
-  getJob(
+  async getJob(
     id: string,
     { queue = 'default', ...call }: CallOptions & { queue?: string | undefined } = {},
   ): Promise<Job> {
+    requireCall(call, { queue: true })
     const headers = { ...call.headers, [JOB_QUEUE]: queue }
-    return heeding(call.signal, () =>
+    return await heeding(call.signal, () =>
       this.#call(() => this.#client.getJob(id, { ...call, headers })),
     )
   }
@@ -94,10 +95,9 @@ export class NativeProducer {
    * gateway then carries out. If the gateway does not know the job yet, the job is dropped when it arrives.
    * `queue` is the job's queue.
    */
-  async cancelJob(
-    id: string,
-    { queue = 'default' }: { queue?: string | undefined } = {},
-  ): Promise<void> {
+  async cancelJob(id: string, options: { queue?: string | undefined } = {}): Promise<void> {
+    requireKnown(options, { queue: true }, 'cancelJob')
+    const { queue = 'default' } = options
     segment(id, 'The id of a job')
     await this.#call(() => this.#cancel(id, queue))
   }

@@ -5,6 +5,7 @@ import {
   type CallOptions,
   chain,
   type Fetch,
+  group,
   HttpTransport,
   type HttpTransportOptions,
   type JobOptions,
@@ -22,6 +23,43 @@ function untyped<T>(value: unknown): T {
 
 const nothing = untyped<never>(undefined)
 const url = 'http://h'
+
+/** Each kind of call with an option that it does not have, and with a time limit that is none. */
+function misspeltCalls(): [string, (client: OJSClient) => Promise<unknown>, string][] {
+  const definition = chain({ type: 't' })
+  const calls: Record<string, (client: OJSClient, call: CallOptions) => Promise<unknown>> = {
+    enqueue: (client, call) => client.enqueue('t', [], {}, call),
+    enqueueBatch: (client, call) => client.enqueueBatch([{ type: 't' }], call),
+    'enqueueBatch of nothing': (client, call) => client.enqueueBatch([], call),
+    getJob: (client, call) => client.getJob('1', call),
+    result: (client, call) => client.result('1', call),
+    cancelJob: (client, call) => client.cancelJob('1', call),
+    activateJob: (client, call) => client.activateJob('1', call),
+    health: (client, call) => client.health(call),
+    workflow: (client, call) => client.workflow(definition, call),
+    'workflows.cancel': (client, call) => client.workflows.cancel('1', call),
+    'cron.register': (client, call) =>
+      client.cron.register({ name: 'n', cron: '@daily', type: 't' }, call),
+    'cron.delete': (client, call) => client.cron.delete('n', call),
+    'bulk.cancel': (client, call) => client.bulk.cancel(['1'], { confirm: true }, call),
+    'jobs.list': (client, call) => client.jobs.list({}, call).next(),
+    'jobs.retry': (client, call) => client.jobs.retry('1', call),
+    'queues.pause': (client, call) => client.queues.pause('q', call),
+    'deadLetters.list': (client, call) => client.deadLetters.list({}, call),
+    'workers.quiet': (client, call) => client.workers.quiet('w', call),
+  }
+  const wrong: [call: CallOptions, message: string][] = [
+    [untyped({ timeOut: 5 }), "'timeOut' is not an option of a call"],
+    [{ timeout: Number.NaN }, 'timeout must be a number'],
+  ]
+  return Object.entries(calls).flatMap(([name, send]) =>
+    wrong.map(([call, message]): [string, (client: OJSClient) => Promise<unknown>, string] => [
+      `${name} with ${JSON.stringify(call)}`,
+      (client) => send(client, call),
+      message,
+    ]),
+  )
+}
 
 describe('arguments that the types forbid', () => {
   test.each<[string, () => unknown, string]>([
@@ -127,6 +165,77 @@ describe('arguments that the types forbid', () => {
       (client) =>
         client.workflow({ ...chain({ type: 't' }), options: untyped<JobOptions>({ qeue: 'x' }) }),
       "'qeue' is not an option",
+    ],
+    ...misspeltCalls(),
+    [
+      'a misspelt option of a list',
+      (client) => client.queues.list(untyped({ limt: 5 })),
+      "'limt' is not an option of a list: these are limit, offset.",
+    ],
+    [
+      'a filter of another list',
+      (client) => client.cron.list(untyped({ state: 'running' })),
+      "'state' is not an option of a list",
+    ],
+    [
+      'a limit that is no number',
+      (client) => client.workflows.list({ limit: Number.NaN }),
+      "'limit' is NaN",
+    ],
+    [
+      'an offset without end',
+      (client) => client.jobs.page({ offset: Number.POSITIVE_INFINITY }),
+      "'offset' is Infinity",
+    ],
+    [
+      'a priority that is no number',
+      (client) => client.jobs.page({ priority: Number.NaN }),
+      "The filter 'priority' is NaN",
+    ],
+    [
+      'a limit of an action that is no number',
+      (client) => client.bulk.retry({}, { confirm: true, limit: Number.NaN }),
+      "'limit' is NaN",
+    ],
+    [
+      'a misspelt option of a wait',
+      (client) => client.result('1', untyped({ timeoutMS: 5 })),
+      "'timeoutMS' is not an option of a call: these are signal, timeout, headers, timeoutMs.",
+    ],
+    ...[Number.NaN, -1, untyped<number>('5'), untyped<number>(null)].map(
+      (timeoutMs): [string, (client: OJSClient) => Promise<unknown>, string] => [
+        `a wait of ${JSON.stringify(timeoutMs)}`,
+        (client) => client.result('1', { timeoutMs }),
+        'timeoutMs must be a number of milliseconds',
+      ],
+    ),
+    [
+      'a misspelt member of a schema',
+      (client) => client.schemas.register(untyped({ uri: 'u', typ: 'a' })),
+      "'typ' is not an option of a schema",
+    ],
+    ['no cron job', (client) => client.cron.register(nothing), 'A cron job must be an object'],
+    [
+      'a misspelt member of a cron job',
+      (client) => client.cron.register(untyped({ name: 'n', cron: '@daily', type: 't', tz: 'x' })),
+      "'tz' is not a member of a job",
+    ],
+    [
+      'a misspelt member of a workflow',
+      (client) => client.workflow(untyped({ name: 'n', steps: [], option: {} })),
+      "'option' is not an option of a workflow",
+    ],
+    [
+      'a misspelt member of a chain in a group',
+      (client) =>
+        client.workflow(group({ ...chain({ type: 't' }), ...untyped<object>({ job: 1 }) })),
+      "'job' is not an option of a workflow",
+    ],
+    [
+      'a misspelt callback',
+      async () =>
+        batch([{ type: 'a' }], untyped({ onComplete: { type: 'b' }, onDone: { type: 'c' } })),
+      "'onDone' is not an option of 'callbacks'",
     ],
   ])('reject with a TypeError before anything is sent: %s', async (_what, call, message) => {
     const transport = mockTransport([])

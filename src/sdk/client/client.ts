@@ -21,6 +21,7 @@ import {
   hasIdempotencyKey,
   listIn,
   objectIn,
+  requireCall,
   type SendRequest,
   segment,
   sendRequestOver,
@@ -128,6 +129,7 @@ export class OJSClient {
     options: JobOptions = {},
     call: CallOptions = {},
   ): Promise<Job> {
+    requireCall(call)
     const unsent = unsentIds(call)
     const request = requestOf({ type, args, options }, unsent)
     return requireJob(
@@ -140,7 +142,7 @@ export class OJSClient {
    * jobs; `[]` sends nothing.
    */
   async enqueueBatch(jobs: readonly JobSpec[], call: CallOptions = {}): Promise<Job[]> {
-    requireSignal(call.signal)
+    requireCall(call)
     const unsent = unsentIds(call)
     const requests = jobs.map((job) => requestOf(job, unsent))
     const send = (final: EnqueueRequest[]) => this.#pushAll(final, call, unsent)
@@ -165,6 +167,10 @@ export class OJSClient {
     id: string,
     { timeoutMs = Number.POSITIVE_INFINITY, ...call }: CallOptions & { timeoutMs?: number } = {},
   ): Promise<JobResult> {
+    requireCall(call, { timeoutMs: true })
+    if (typeof timeoutMs !== 'number' || !(timeoutMs >= 0)) {
+      throw new TypeError('timeoutMs must be a number of milliseconds; Infinity means no limit.')
+    }
     const endsAt = performance.now() + timeoutMs
     for (;;) {
       const leftMs = endsAt - performance.now()

@@ -77,6 +77,8 @@ function parameterOf(name: string, value: unknown): string {
 
 function wireValue(name: string, value: unknown): unknown {
   if (name === 'meta') requireConditions(value)
+  if (typeof value === 'number' && !Number.isFinite(value))
+    throw new TypeError(`The filter '${name}' is ${value}, and must be a finite number.`)
   if (value instanceof Date) return value.toISOString()
   // Of nothing there is no job, and no filter.
   if (Array.isArray(value) && name !== 'args' && value.length === 0)

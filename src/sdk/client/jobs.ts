@@ -1,5 +1,4 @@
 /** Finding jobs, and acting on one of them (OJS admin API; not part of the seeds). */
-import { requireKnown } from '../async/options.ts'
 import type { Job } from '../job.ts'
 import {
   type CallOptions,
@@ -108,7 +107,6 @@ async function found(
 ): Promise<FoundJobs> {
   const { sort, order, limit, cursor, offset, ...filter } = asked
   const page = { sort, order, limit, cursor, offset }
-  requireKnown(page, page, 'a page')
   const path = `/jobs${query({ ...filterParameters(filter), ...page })}`
   const answer = await sendRequest({ method: 'GET', path, ...call })
   listIn(answer, 'jobs')

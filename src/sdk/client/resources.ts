@@ -1,5 +1,5 @@
 /** What the client offers beside jobs: queues, dead letters, cron, schemas, workers, workflows. */
-import { given } from '../async/options.ts'
+import { given, requireKnown, requireObject } from '../async/options.ts'
 import type { Job } from '../job.ts'
 import { newJobId } from '../job.ts'
 import { OJSDuplicateError, OJSNotFoundError } from '../transport/errors.ts'
@@ -140,6 +140,7 @@ export function cronOf(sendRequest: SendRequest): Cron {
       return listed(sendRequest, 'cron_jobs', '/cron', page, call)
     },
     async register(spec, call = {}) {
+      requireObject(spec, 'A cron job must be an object such as { name, cron, type }.')
       const { name, cron, timezone, enabled, description, replace, ...others } = spec
       const { overlapPolicy, overlap_policy, ...job } = others
       const overlap = eitherSpelling('overlap_policy', overlapPolicy, overlap_policy)
@@ -165,6 +166,10 @@ export interface SchemaSpec {
   schema: Record<string, unknown>
 }
 
+const SCHEMA: Readonly<Record<keyof SchemaSpec, true>> = {
+  ...{ uri: true, type: true, version: true, schema: true },
+}
+
 /** JSON Schemas (draft 2020-12) that the `args` of jobs can be checked against (seed 001 §15). */
 export interface Schemas {
   list(page?: PageOptions, call?: CallOptions): Promise<Listed<'schemas', Schema>>
@@ -181,6 +186,8 @@ export function schemasOf(sendRequest: SendRequest): Schemas {
       return listed(sendRequest, 'schemas', '/schemas', page, call)
     },
     async register(spec, call = {}) {
+      requireObject(spec, 'A schema must be an object such as { uri, type, version, schema }.')
+      requireKnown(spec, SCHEMA, 'a schema')
       const sent = { method: 'POST', path: '/schemas', body: spec, ...repeatable(call), ...call }
       return objectIn(await sendRequest(sent), 'schema')
     },
@@ -281,6 +288,13 @@ function isOf(workflow: Workflow, definition: WorkflowDefinition): boolean {
   return workflow.name === definition.name && (workflow.type ?? 'dag') === type
 }
 
+const PAGE = { limit: true, offset: true }
+/** By the member that has the list: what may be asked for beside the page. */
+const LIST_OPTIONS: Readonly<Record<string, object>> = {
+  jobs: { ...PAGE, queue: true },
+  workflows: { ...PAGE, state: true },
+}
+
 /** Requests a page of a list, and checks that the answer has the list. */
 async function listed<Member extends string, Item extends object>(
   sendRequest: SendRequest,
@@ -289,6 +303,7 @@ async function listed<Member extends string, Item extends object>(
   page: object,
   call: CallOptions,
 ): Promise<Listed<Member, Item>> {
+  requireKnown(page, LIST_OPTIONS[member] ?? PAGE, 'a list')
   const answer = await sendRequest({ method: 'GET', path: `${path}${query(page)}`, ...call })
   listIn(answer, member)
   return answered(answer)

@@ -1,5 +1,5 @@
 /** `chain`, `group` and `batch` build workflows; graphs are written by hand. */
-import { isRecord, requireObject } from '../async/options.ts'
+import { isRecord, requireKnown, requireObject } from '../async/options.ts'
 import {
   eitherSpelling,
   type JobSpec,
@@ -106,7 +106,20 @@ export function wireWorkflow(definition: WorkflowDefinition): object {
   return isTree(definition) ? wireTree(definition) : wireGraph(definition)
 }
 
-function wireGraph({ steps, options, ...others }: GraphDefinition): object {
+const MEMBERS = {
+  ...{ id: true, name: true, type: true, options: true },
+  ...{ steps: true, jobs: true, callbacks: true },
+}
+
+/** Members that are null are as good as absent: a program may use one type for jobs and workflows. */
+function requireMembers(definition: object): void {
+  const members = Object.entries(definition).filter(([, value]) => value !== null)
+  requireKnown(Object.fromEntries(members), MEMBERS, 'a workflow')
+}
+
+function wireGraph(definition: GraphDefinition): object {
+  requireMembers(definition)
+  const { steps, options, ...others } = definition
   return {
     ...others,
     steps: listOf('steps', steps).map(wireGraphStep),
@@ -121,7 +134,9 @@ function wireGraphStep(step: GraphStep): object {
   return { ...wireJob(job), id, depends_on: needs }
 }
 
-function wireTree({ options, ...members }: TreeDefinition): object {
+function wireTree(definition: TreeDefinition): object {
+  requireMembers(definition)
+  const { options, ...members } = definition
   const { steps, jobs, callbacks }: TreeMembers = members
   return {
     ...members,
@@ -143,8 +158,14 @@ interface WireCallbacks {
   on_failure?: WireJob
 }
 
+const CALLBACKS: Readonly<Record<keyof BatchCallbacks, true>> = {
+  ...{ on_complete: true, on_success: true, on_failure: true },
+  ...{ onComplete: true, onSuccess: true, onFailure: true },
+}
+
 function wireCallbacks(callbacks: BatchCallbacks): WireCallbacks {
   requireObject(callbacks, 'A batch needs callbacks, an object such as { on_complete }.')
+  requireKnown(callbacks, CALLBACKS, "'callbacks'")
   const complete = eitherSpelling('on_complete', callbacks.on_complete, callbacks.onComplete)
   const success = eitherSpelling('on_success', callbacks.on_success, callbacks.onSuccess)
   const failure = eitherSpelling('on_failure', callbacks.on_failure, callbacks.onFailure)

@@ -1,6 +1,7 @@
 /** Requests of the client: options of a call, checked answers, paths and queries. */
 import { requireSignal } from '../async/on-abort.ts'
-import { isRecord } from '../async/options.ts'
+import { isRecord, requireKnown, requireObject } from '../async/options.ts'
+import { timeLimit } from '../async/sleep.ts'
 import { errorOfAnswer, OJSTransportError, type OJSTransportErrorInit } from './errors.ts'
 import type { Transport, TransportRequest } from './transport.ts'
 
@@ -23,9 +24,24 @@ export interface Answer {
 /** Sends a request. Rejects with `OJSError` or `OJSTransportError`. */
 export type SendRequest = (request: TransportRequest) => Promise<Answer>
 
+const CALL_OPTIONS: Readonly<Record<keyof CallOptions, true>> = {
+  ...{ signal: true, timeout: true, headers: true },
+}
+
+/** Throws `TypeError` for options of a call that are misspelt or have no meaning. `own`: what it has beside them. */
+export function requireCall(call: object, own: object = {}): void {
+  requireObject(call, 'The options of a call must be an object.')
+  requireKnown(call, { ...CALL_OPTIONS, ...own }, 'a call')
+  const { signal, timeout } = call as CallOptions
+  requireSignal(signal)
+  timeLimit(timeout, 0)
+}
+
 export function sendRequestOver(transport: Transport): SendRequest {
   return async (request) => {
-    requireSignal(request.signal)
+    // What a call says is beside what its method says.
+    const { method, path, body: sent, accept, idempotent, isUrgent, ...call } = request
+    requireCall(call)
     const { status, body, headers } = await transport.request(request)
     // Some transports return error answers instead of rejecting.
     if (status >= 400 && !request.accept?.includes(status)) {
@@ -76,10 +92,17 @@ export function segment(value: string, what: string): string {
   return encodeURIComponent(value)
 }
 
+/** Throws `TypeError` for a number that is none. */
 export function query(parameters: object): string {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined)
   if (given.length === 0) return ''
+  for (const [name, value] of given) requireNumber(name, value)
   return `?${new URLSearchParams(given.map<[string, string]>(([name, value]) => [name, String(value)]))}`
+}
+
+function requireNumber(name: string, value: unknown): void {
+  if (typeof value !== 'number' || Number.isFinite(value)) return
+  throw new TypeError(`'${name}' is ${value}, and must be a finite number.`)
 }
 
 /** Whether the call names its own request, so that the server recognises a repetition. */
