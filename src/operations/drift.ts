@@ -1,5 +1,4 @@
 /** Available jobs whose messages RabbitMQ no longer has: completed, published again, or counted. */
-import type { BrokerWarning } from '../broker/broker.ts'
 import type { ReportedEvent } from '../job/native/report.ts'
 import type { Deps } from './deps.ts'
 import { recordReports } from './native/report.ts'
@@ -67,27 +66,4 @@ async function complete(deps: Deps, { queue, before }: Drift): Promise<void> {
     // None applied: leave the rest to the warning.
     if ((await recordReports(deps, events, context)).applied === 0) return
   }
-}
-
-/**
- * The warnings about cron entries that make no job (`overlap`) because of one that is available, but whose
- * message RabbitMQ no longer has: it will not end by itself.
- */
-export async function blockedCronWarnings(
-  deps: Pick<Deps, 'broker' | 'ledger' | 'transient'>,
-): Promise<BrokerWarning[]> {
-  const { broker, ledger, transient } = deps
-  const warnings: BrokerWarning[] = []
-  for (const [cron, { jobId, queue }] of transient.cronBlockedBy) {
-    const before = broker.driftedBefore(queue)
-    const row = before === null ? null : await ledger.read.standing(jobId)
-    const isGone = row?.state === 'available' && row.enqueuedAt <= (before ?? 0)
-    if (!isGone || (await ledger.read.cron.find(cron)) === null) continue
-    warnings.push({
-      code: 'cron_blocked',
-      message: `Cron job '${cron}' makes no job, because job '${jobId}' of queue '${queue}' is not over, and RabbitMQ has no message of it: a program acknowledged it without reporting the job. Cancel the job, or recover the queue.`,
-      details: { cron, queue, job_id: jobId },
-    })
-  }
-  return warnings
 }

@@ -1,7 +1,7 @@
 /** Health: can a PUSH be accepted, and what should an operator look at? */
 import type { BrokerWarning } from '../broker/broker.ts'
+import { stoppedCronWarnings } from './cron/stopped.ts'
 import type { Deps } from './deps.ts'
-import { blockedCronWarnings } from './drift.ts'
 import { isInMaintenance, maintenanceWarnings } from './maintenance.ts'
 import { lostWarnings } from './queues/queue-missing.ts'
 
@@ -43,7 +43,7 @@ export async function healthWarnings(deps: Deps): Promise<BrokerWarning[]> {
     ...deps.pruneHold.warnings(),
     ...maintenanceWarnings(deps),
     ...lostWarnings(deps),
-    ...(await blockedCronWarnings(deps)),
+    ...(await stoppedCronWarnings(deps)),
     ...deps.broker.warnings(),
   ]
 }

@@ -19,11 +19,17 @@ export class Transient {
   readonly unconfirmed = new Map<string, Promise<unknown>>()
   /** Ids of stored jobs, unique or not, that may yet be withdrawn (`enqueue/admission.ts`). */
   readonly undecided = new Undecided()
-  /** By cron entry: the job because of which its newest time was skipped. Bounded by `noteBlocked`. */
-  readonly cronBlockedBy = new Map<string, { jobId: string; queue: string }>()
+  /** By cron entry: why its newest time was skipped. Bounded by `noteStop` (`cron/stopped.ts`). */
+  readonly cronStops = new Map<string, CronStop>()
   /** Requests with an `Idempotency-Key` that are not answered yet, by scope and key. */
   readonly keyed = new Map<string, Promise<unknown>>()
 }
+
+/** Why the newest time of a cron entry made no job; `seq`: of that entry, which another may have replaced since. */
+export type CronStop = { seq: number } & (
+  | { kind: 'blocked'; jobId: string; queue: string }
+  | { kind: 'invalid'; at: number; fault: string }
+)
 
 /** Ids of jobs that a PUSH has stored and may yet withdraw, and the requests that wait for the decision. */
 class Undecided {

@@ -171,6 +171,10 @@ export const DE: typeof EN = {
         title: 'Ein wiederkehrender Job ist durch seinen letzten Lauf blockiert',
         todo: 'Dieser Lauf hat keine Nachricht: seine Queue wiederherstellen (recover).',
       },
+      cron_invalid: {
+        title: 'Ein wiederkehrender Job erzeugt keinen Job, weil er abgelehnt würde',
+        todo: 'Ansehen, was sein Schema von seinen Argumenten verlangt, und eines von beiden ändern.',
+      },
       clock_ahead: {
         title: 'Die Uhr ist vorgesprungen',
         todo: 'Eine Stunde lang wird nichts gelöscht. Geht die Uhr falsch, das Gateway stoppen und sie stellen.',

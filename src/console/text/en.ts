@@ -170,6 +170,10 @@ export const EN = {
         title: 'A recurring job is blocked by its last run',
         todo: 'That run has no message: recover its queue.',
       },
+      cron_invalid: {
+        title: 'A recurring job makes no job, because it would be refused',
+        todo: 'Look at what its schema says of its arguments, and change one of them.',
+      },
       clock_ahead: {
         title: 'The clock has leapt ahead',
         todo: 'Nothing is deleted for an hour. If the clock is wrong, stop the gateway and set it.',

@@ -23,6 +23,7 @@ import {
   requireUsableQueue,
 } from './cron.ts'
 import { cronFacts, newCronJob, tellGap } from './cron-job.ts'
+import { noteStop } from './stopped.ts'
 import { makingNow, tellRun } from './ticks.ts'
 
 /** How often a change is tried while others change the same entry, or its job may still be withdrawn. */
@@ -50,6 +51,7 @@ export async function changeCron(
     if (queue !== cronFacts(before).queue) await requireUsableQueue(deps, queue)
     const entry = await replaced(deps, definition, before)
     if (entry === null) continue
+    if (!isSwitch(change)) noteStop(deps, entry, null)
     const { requestId, principal } = context
     const members = Object.keys(body).slice(0, 20)
     deps.logger.info({ cron: name, members, requestId, principal }, 'cron job changed')

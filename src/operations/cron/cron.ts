@@ -19,6 +19,7 @@ import type { Deps, RequestContext } from '../deps.ts'
 import { checkArgs } from '../enqueue/check-args.ts'
 import { once, rememberedResource } from '../enqueue/idempotency.ts'
 import { cronFacts, newCronJob, tellDropped, tellGap } from './cron-job.ts'
+import { noteStop } from './stopped.ts'
 import { fireOne } from './ticks.ts'
 
 /** Clients create cron jobs, and every pass of the timer looks at each of them. */
@@ -88,6 +89,7 @@ async function registerNew(
   if (registered.outcome === 'changed') throw new Error('a new entry has no basis')
   if (!('entry' in registered)) throw refusal(name, registered.outcome)
   const { entry, outcome } = registered
+  noteStop(deps, entry, null)
   const asked = { requestId: context.requestId, traceId: traceIdIn(context) }
   deps.logger.info({ cron: name, expression, timezone, ...asked }, `cron job ${outcome}`)
   const isReplaced = outcome === 'replaced'

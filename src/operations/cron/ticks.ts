@@ -1,5 +1,6 @@
 /** Fires due cron entries by their overlap policy, and moves each to its next time. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { OjsError } from '../../errors.ts'
 import type { CronEntry, CronStanding } from '../../job/cron/entry.ts'
 import type { Tick } from '../../job/cron/times.ts'
 import type { NewJob } from '../../job/job.ts'
@@ -8,12 +9,15 @@ import type { CronEvent } from '../../telemetry/events.ts'
 import { storedEvent } from '../../telemetry/events.ts'
 import { cancelJob } from '../cancel.ts'
 import type { Deps, RequestContext } from '../deps.ts'
+import { checkArgs } from '../enqueue/check-args.ts'
+import type { CronStop } from '../in-flight.ts'
 import { followCancel } from '../job-end.ts'
 import { isInMaintenance } from '../maintenance.ts'
 import { drainOf } from '../queues/drain.ts'
 import { isPaused } from '../queues/pause.ts'
 import { cronFacts, newCronJob, nextOf, tellGap } from './cron-job.ts'
 import { type Missed, missedSince, tellMissed } from './missed.ts'
+import { noteStop } from './stopped.ts'
 
 const PAGE = 50
 /** Due entries that are worked on together: their writes share a commit. With 500, others wait longer. */
@@ -23,7 +27,6 @@ const SLICE = 50
 /** Ticks of one entry that may wait for its running job; later ones are skipped. */
 const MAX_QUEUED = 100
 /** A job may come back to life between the cancel and the next attempt to fire, but not for ever. */
-const MAX_BLOCKED = 1_000
 const MAX_CANCEL_ROUNDS = 10
 
 /**
@@ -45,8 +48,10 @@ export async function fireDue(deps: Deps, untold: Missed[]): Promise<number> {
   const wall = deps.clock.wall()
   const plans: Plan[] = []
   for (const entry of await deps.ledger.read.cron.due(wall, DUE_PAGE)) {
-    if (plans.length % SLICE === SLICE - 1) await nextTurn()
-    plans.push(planOf(deps, entry, wall))
+    const isChecked = entry.template.schema != null
+    // The check may take long.
+    if (isChecked || plans.length % SLICE === SLICE - 1) await nextTurn()
+    plans.push(planOf(deps, entry, wall, isChecked ? await refusalOf(deps, entry) : null))
   }
   // In parallel, so that the writes share a commit.
   const passes = await Promise.all(plans.map((plan) => fireEntry(deps, plan)))
@@ -56,7 +61,8 @@ export async function fireDue(deps: Deps, untold: Missed[]): Promise<number> {
 
 /** Fires the due tick of one entry now. False: it has to be tried again. */
 export async function fireOne(deps: Deps, entry: DueEntry): Promise<boolean> {
-  const { isDone, missed } = await fireEntry(deps, planOf(deps, entry, deps.clock.wall()))
+  const refusal = await refusalOf(deps, entry)
+  const { isDone, missed } = await fireEntry(deps, planOf(deps, entry, deps.clock.wall(), refusal))
   if (missed !== undefined) await tellMissed(deps, [missed])
   return isDone
 }
@@ -114,13 +120,13 @@ interface Pass {
   missed?: Missed | undefined
 }
 
-function planOf(deps: Deps, entry: DueEntry, wall: number): Plan {
+function planOf(deps: Deps, entry: DueEntry, wall: number, refusal: OjsError | null): Plan {
   const { name, seq, nextRunAt } = entry
   const tick: CronTick = { name, seq, at: nextRunAt }
   const following = nextOf(deps, entry, tick.at)
   const isBehind = following !== null && following.at <= wall
   const next = isBehind ? nextOf(deps, entry, wall) : following
-  const job = jobOf(deps, entry, tick)
+  const job = jobOf(deps, entry, tick, refusal)
   return {
     entry,
     tick,
@@ -179,7 +185,7 @@ async function releaseEntry(deps: Deps, entry: CronEntry): Promise<void> {
   const [at] = entry.queued
   if (at === undefined || isPausedFor(deps, entry)) return
   const tick: CronTick = { name: entry.name, seq: entry.seq, at }
-  const job = jobOf(deps, entry, tick)
+  const job = jobOf(deps, entry, tick, await refusalOf(deps, entry))
   if (typeof job === 'string') {
     if (await deps.ledger.cron.drop(tick, job)) tellSkipped(deps, entry, tick, job)
     return
@@ -201,31 +207,55 @@ function isPausedFor(deps: Deps, entry: CronEntry): boolean {
   return isPaused(deps, queue) || drainOf(deps, queue) !== null
 }
 
-/** Makes the job of a tick, or returns why it gets none. */
-function jobOf(deps: Deps, entry: CronEntry, tick: CronTick): NewJob | SkipReason {
+/** Makes the job of a tick, or returns why it gets none. `refusal`: what PUSH would refuse it with now. */
+function jobOf(
+  deps: Deps,
+  entry: CronEntry,
+  tick: CronTick,
+  refusal: OjsError | null,
+): NewJob | SkipReason {
+  if (refusal !== null) return invalid(deps, entry, tick, refusal)
   try {
     return newCronJob(deps, entry, tick.at, contextOf(tick))
   } catch (error) {
     // The template was valid when it was registered; the gateway's configuration has changed since.
-    deps.logger.error(
-      { err: error, cron: entry.name },
-      'cron job skips a time: its job is not valid',
-    )
-    return 'invalid_job'
+    return invalid(deps, entry, tick, error)
   }
+}
+
+/**
+ * What PUSH would refuse the entry's job with now: its schema may be another one than at the registration.
+ * Rejects if the ledger cannot tell: then no time is skipped.
+ */
+async function refusalOf(deps: Deps, { template }: CronEntry): Promise<OjsError | null> {
+  try {
+    await checkArgs(deps, template)
+    return null
+  } catch (error) {
+    if (error instanceof OjsError && error.status < 500) return error
+    throw error
+  }
+}
+
+function invalid(deps: Deps, entry: CronEntry, tick: CronTick, error: unknown): SkipReason {
+  const { name, seq } = entry
+  const fault = error instanceof Error ? error.message : String(error)
+  noteStop(deps, entry, { kind: 'invalid', seq, at: tick.at, fault })
+  deps.logger.error({ err: error, cron: name }, 'cron job skips a time: its job is not valid')
+  return 'invalid_job'
 }
 
 function tellFired(deps: Deps, entry: CronEntry, tick: CronTick, fired: Fired): void {
   switch (fired.outcome) {
     case 'fired':
-      deps.transient.cronBlockedBy.delete(entry.name)
+      noteStop(deps, entry, null)
       tellMade(deps, entry, tick, fired)
       break
     case 'unneeded':
       tellSkipped(deps, entry, tick, 'duplicate', fired.existingId)
       break
     case 'overlapped':
-      noteBlocked(deps, entry, fired.runningId)
+      noteStop(deps, entry, blockedBy(entry, fired.runningId))
       tellSkipped(deps, entry, tick, 'overlap', fired.runningId)
       break
     case 'queue-full':
@@ -240,14 +270,9 @@ function tellFired(deps: Deps, entry: CronEntry, tick: CronTick, fired: Fired): 
   }
 }
 
-/** For a warning of health, if the job turns out to be one that cannot end (`blockedCronWarnings`). */
-function noteBlocked({ transient }: Deps, entry: CronEntry, jobId: string | null): void {
-  const { cronBlockedBy } = transient
-  const [oldest] = cronBlockedBy.keys()
-  // Entries that were removed since are dropped in this way.
-  if (cronBlockedBy.size >= MAX_BLOCKED && oldest !== undefined) cronBlockedBy.delete(oldest)
-  cronBlockedBy.delete(entry.name)
-  if (jobId !== null) cronBlockedBy.set(entry.name, { jobId, queue: cronFacts(entry).queue })
+function blockedBy(entry: CronEntry, jobId: string | null): CronStop | null {
+  const { queue } = cronFacts(entry)
+  return jobId === null ? null : { kind: 'blocked', seq: entry.seq, jobId, queue }
 }
 
 function tellMade(

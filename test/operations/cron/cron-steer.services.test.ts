@@ -6,6 +6,7 @@ import { fetchOne, freshQueue, gatewayForAll } from '../harness.ts'
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
 type Json = any
 
+const DRAFT = 'https://json-schema.org/draft/2020-12/schema'
 const MINUTE_MS = 60_000
 const clock = new HeldClock()
 const { gateway } = gatewayForAll({}, { clock })
@@ -237,4 +238,44 @@ describe('GET /ojs/v1/cron/:name/history', () => {
     expect(body.pagination).toEqual({ total: 3, limit: 1, offset: 2, has_more: false })
     await call('DELETE', `/${name}`)
   })
+
+  it.each([false, true])(
+    'tells, as health does, of a time whose args no longer match their schema (waiting: %s)',
+    async (isWaiting) => {
+      const uri = `urn:test:${freshQueue()}`
+      const keep = async (items: object) => {
+        await gateway.request('DELETE', `/ojs/v1/schemas/${encodeURIComponent(uri)}`)
+        const schema = { $schema: DRAFT, type: 'array', items }
+        const body = { uri, type: 'a.b', version: 1, schema }
+        expect((await gateway.request('POST', '/ojs/v1/schemas', body)).status).toBe(201)
+      }
+      const invalid = async (): Promise<Json> => {
+        const { body } = await gateway.request('GET', '/ojs/v1/health')
+        return body.warnings.filter(({ code }: Json) => code === 'cron_invalid')
+      }
+      await keep({ type: 'integer' })
+      const { name, queue } = await register({ schema: uri, overlap_policy: 'enqueue' })
+      await reach(name)
+      const first = await fetchOne(gateway, queue)
+      if (isWaiting) await reach(name)
+      else await gateway.ack(first.id)
+      await keep({ type: 'string' })
+      if (isWaiting) await gateway.ack(first.id)
+      else await reach(name)
+      await eventually(async () => (await invalid()).length > 0)
+      const [{ reason, scheduled_at }] = await history(name)
+      expect(reason).toBe('invalid_job')
+      expect(await invalid()).toMatchObject([{ details: { cron: name, scheduled_at } }])
+      expect((await invalid())[0].message).toContain('do not match the schema')
+      expect(await gateway.fetch([queue])).toEqual([])
+
+      await reach(name)
+      expect(await invalid()).toHaveLength(1)
+      await call('PATCH', `/${name}`, { args: ['now a text'] })
+      expect(await invalid()).toEqual([])
+      await reach(name)
+      expect(await fetchOne(gateway, queue)).toMatchObject({ args: ['now a text'] })
+      await call('DELETE', `/${name}`)
+    },
+  )
 })
