@@ -180,10 +180,16 @@ export function hasError({ errorType, errorPattern }: TextFilter, error: JobRow[
 
 /** The type of an error, or its code if it has none. */
 export function errorTypeOf(error: JobRow['error']): string | null {
-  const { type, code } = membersOf(error === null ? null : jsonOrNull(error)) as Record<
-    string,
-    unknown
-  >
+  const { type, code } = errorMembers(error)
   const name = typeof type === 'string' ? type : code
   return typeof name === 'string' ? name : null
+}
+
+export function errorCodeOf(error: JobRow['error']): string | null {
+  const { code } = errorMembers(error)
+  return typeof code === 'string' ? code : null
+}
+
+function errorMembers(error: JobRow['error']): { type?: unknown; code?: unknown } {
+  return membersOf(error === null ? null : jsonOrNull(error))
 }

@@ -10,6 +10,11 @@ export function hasOwnIndex({ ids, workflowId, cron, errorCode }: JobFilter): bo
   return ids.length > 0 || workflowId !== null || cron !== null || errorCode !== null
 }
 
+/** Whether the code of the error is compared job by job, since another condition finds the jobs. */
+export function comparesCode({ ids, workflowId, cron, errorCode }: JobFilter): boolean {
+  return errorCode !== null && (ids.length > 0 || workflowId !== null || cron !== null)
+}
+
 /** Whether a job of a wanted state, queue and type, and time of creation, may yet fail the filter. */
 export function needsRow(filter: JobFilter): boolean {
   const { workerId, priority, isDeadLetter, isHeld, enqueued, ended, text } = filter

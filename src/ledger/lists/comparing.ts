@@ -3,6 +3,7 @@ import { isErased, type RowState } from '../../job/job.ts'
 import {
   carryNeedle,
   envelopeNeedle,
+  errorCodeOf,
   errorNeedle,
   hasError,
   hasTags,
@@ -11,6 +12,7 @@ import {
   meets,
   type SearchedJob,
 } from '../../job/search/filter.ts'
+import { comparesCode } from '../../job/search/needs.ts'
 
 /** The short columns that a filter looks at, and those texts that were asked for; the others are null. */
 export interface CheckedRow extends SearchedJob {
@@ -58,19 +60,23 @@ export function needlesOf({ workerId, enqueued, ended, text }: JobFilter): Needl
 }
 
 /** The texts that `isMet` compares. */
-export function textsOf({ text }: JobFilter): WithTexts {
-  const { tags, errorType, errorPattern, meta, args } = text
+export function textsOf(filter: JobFilter): WithTexts {
+  const { tags, errorType, errorPattern, meta, args } = filter.text
   return {
     carry: tags.length > 0,
-    error: errorType !== null || errorPattern !== null,
+    error: errorType !== null || errorPattern !== null || comparesCode(filter),
     envelope: meta.length > 0 || args !== undefined,
   }
 }
 
-/** Whether the row matches the whole filter. Without its envelope, that is not compared. */
+/**
+ * Whether the row matches the whole filter, but for what its list was made of: the cron entry, the workflow.
+ * Without its envelope, that is not compared.
+ */
 export function isMet(filter: JobFilter, row: Omit<CheckedRow, 'seq'>): boolean {
   if (isErased(row.state) || !meets(filter, row)) return false
-  const { text } = filter
+  const { text, errorCode } = filter
   if (!hasTags(text, row.carry) || !hasError(text, row.error)) return false
+  if (comparesCode(filter) && errorCodeOf(row.error) !== errorCode) return false
   return row.envelope === null || hasTexts(text, row.envelope)
 }

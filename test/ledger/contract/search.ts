@@ -348,7 +348,15 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
     })
   })
 
-  describe('search by cron entry and workflow', () => {
+  describe('search by conditions that have indexes of their own', () => {
+    const fail = async (id: string, code: string, more: object = { message: 'm' }) => {
+      const [claimed] = await ledger.claim([jobMessage(id)], TERMS)
+      if (claimed?.verdict !== 'claimed') throw new Error(claimed?.verdict)
+      const end = { ...FAILED, error: JSON.stringify({ code, ...more }), now: NOW }
+      const to = { to: 'discarded', isDeadLetter: false, copy: 'nack' } as const
+      await failAttempt(ledger, id, fenceOf(claimed.job), { ...end, ...to })
+    }
+
     it('finds the jobs of a workflow, and tells the workflow of a job', async () => {
       const graph = newGraph({ a: [], b: [], c: ['a'] })
       await ledger.workflows.create(graph, NOW)
@@ -379,12 +387,49 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
         await ledger.cron.fire({ name, seq, at: NOW + i }, { ...change, isUnsettled: () => false })
         made.push(job.id)
       }
-      await ledger.insert(newJob({ queue: 'q' }), NOW)
+      const aside = newJob({ queue: 'q' })
+      await ledger.insert(aside, NOW)
       await ledger.claim([jobMessage(made[1] ?? '')], TERMS)
       await ledger.complete(made[1] ?? '', {}, { now: NOW, result: null })
       expect(await found(filterOf({ cron: name }))).toEqual(made.toReversed())
       expect(await found(filterOf({ cron: name, states: ['completed'] }))).toEqual([made[1]])
       expect(await found(filterOf({ cron: 'other' }))).toEqual([])
+
+      const [first = '', second = '', third = ''] = made
+      const both = filterOf({ cron: name, ids: [first, third, aside.id] })
+      expect(await found(both)).toEqual([third, first])
+      expect(await found({ ...both, cron: 'other' })).toEqual([])
+      expect(await found(filterOf({ cron: name, workflowId: 'none' }))).toEqual([])
+      await fail(first, 'e1')
+      await fail(third, 'e2')
+      await fail(aside.id, 'e1')
+      expect(await found(filterOf({ cron: name, errorCode: 'e1' }))).toEqual([first])
+      expect(await found({ ...both, errorCode: 'e1' })).toEqual([first])
+      const ofIds = filterOf({ ids: [first, second, third, aside.id], errorCode: 'e1' })
+      expect(new Set(await found(ofIds))).toEqual(new Set([first, aside.id]))
+      expect(await ledger.read.search.count(ofIds, 10)).toEqual({ count: 2, isBound: false })
+    })
+
+    it('finds the jobs of a workflow by their ids, error and cron entry, too', async () => {
+      const graph = newGraph({ a: [], b: [] })
+      await ledger.workflows.create(graph, NOW)
+      const [one = '', two = ''] = await found(filterOf({ workflowId: graph.id }))
+      await fail(one, 'e1')
+      await fail(two, 'e2')
+      const of = filterOf({ workflowId: graph.id })
+      expect(await found({ ...of, errorCode: 'e1' })).toEqual([one])
+      expect(await found({ ...of, ids: [two], errorCode: 'e1' })).toEqual([])
+      expect(await found({ ...of, cron: 'none' })).toEqual([])
+    })
+
+    it('finds an error that is nothing but its code', async () => {
+      const job = newJob()
+      await ledger.insert(job, NOW)
+      await fail(job.id, 'e"1', {})
+      expect(await found(filterOf({ errorCode: 'e"1' }))).toEqual([job.id])
+      expect(await found(filterOf({ errorCode: 'e"1', ids: [job.id] }))).toEqual([job.id])
+      expect(await found(filterOf({ errorCode: 'e' }))).toEqual([])
+      expect(await found(filterOf({ errorCode: '' }))).toEqual([])
     })
   })
 

@@ -54,11 +54,12 @@ export async function byCreation(
 function fewOf(schema: string, filter: JobFilter): Ranges | null {
   const { ids, workflowId, cron, errorCode } = filter
   const column = 'created_at'
-  if (workflowId !== null) return stepsOf(schema, workflowId, ids)
+  if (workflowId !== null) return ofCron(schema, stepsOf(schema, workflowId, ids), cron)
   if (ids.length > 0) {
     const of = 'unnest($1::text[]) WITH ORDINALITY AS r (id, n)'
     const own = [...new Set(ids)]
-    return { column, of, values: [own], where: 'j.id = r.id', size: own.length }
+    const ranges: Ranges = { column, of, values: [own], where: 'j.id = r.id', size: own.length }
+    return ofCron(schema, ranges, cron)
   }
   if (cron !== null) {
     const of = `(SELECT 1 AS n, e.seq FROM ${schema}.cron_jobs e WHERE e.name = $1) AS r`
@@ -67,6 +68,14 @@ function fewOf(schema: string, filter: JobFilter): Ranges | null {
   if (errorCode === null) return null
   const where = `j.error_code = $1 AND j.error_code <> ''`
   return { column, of: ONE_RANGE, values: [errorKey(errorCode)], where, size: 1 }
+}
+
+/** Those of the ranges that a cron entry made; null: all. */
+function ofCron(schema: string, ranges: Ranges, cron: string | null): Ranges {
+  if (cron === null) return ranges
+  const values = [...ranges.values, cron]
+  const entry = `(SELECT e.seq FROM ${schema}.cron_jobs e WHERE e.name = $${values.length})`
+  return { ...ranges, values, where: `${ranges.where} AND j.cron_entry = ${entry}` }
 }
 
 /** `ids`: only these; an empty list: all. */

@@ -49,6 +49,7 @@ export function* byCreation(
   const source = { merge, isRough: true, isCut: false }
   const { statements } = store
   const { searchCronDown, searchCronUp, searchErrorDown, searchErrorUp } = statements
+  const { searchLoneErrorDown, searchLoneErrorUp } = statements
   if (filter.ids.length > 0 || filter.workflowId !== null) {
     merge.add(listed(keysOf(store, filter), direction, limits))
     return source
@@ -61,6 +62,8 @@ export function* byCreation(
   if (filter.errorCode !== null) {
     const beginning = `{"code":${JSON.stringify(filter.errorCode)}`
     merge.add(ranged(searchErrorDown, searchErrorUp, [beginning], direction, limits))
+    const whole = `${beginning}}`
+    merge.add(ranged(searchLoneErrorDown, searchLoneErrorUp, [whole], direction, limits))
     return source
   }
   const ended = isOpen(filter.ended) ? null : yield* fewEnded(store, filter)
@@ -204,13 +207,23 @@ export function* typesIn(
   }
 }
 
-function keysOf({ statements }: Store, { ids, workflowId }: JobFilter): Key[] {
+function keysOf(store: Store, filter: JobFilter): Key[] {
+  const { statements } = store
+  const { ids, workflowId, cron } = filter
   const own = ids.map((id) => statements.seqOfId.get(id)).filter((key) => key !== undefined)
-  if (workflowId === null) return unique(own)
+  const keys = workflowId === null ? own : stepsOf(store, workflowId, ids.length > 0 ? own : null)
+  if (cron === null) return unique(keys)
+  const entry = statements.cronFind.get(cron)
+  if (entry === undefined) return []
+  return unique(keys.filter(({ seq }) => statements.isOfCron.get(seq, entry.seq) !== undefined))
+}
+
+/** `among`: only these; null: all. */
+function stepsOf({ statements }: Store, workflowId: string, among: readonly Key[] | null): Key[] {
   const steps = statements.seqsOfWorkflow.all(workflowId)
-  if (ids.length === 0) return unique(steps)
-  const seqs = new Set(own.map(({ seq }) => seq))
-  return unique(steps.filter(({ seq }) => seqs.has(seq)))
+  if (among === null) return steps
+  const seqs = new Set(among.map(({ seq }) => seq))
+  return steps.filter(({ seq }) => seqs.has(seq))
 }
 
 function unique(keys: readonly Key[]): Key[] {

@@ -88,6 +88,13 @@ function prepareLists(db: Database) {
        WHERE error IS NOT NULL AND substr(error, 1, instr(error, '","')) = ?1`,
     2,
   )
+  /** The index has nothing of an error that is its code alone. */
+  const loneError = ordered(
+    'created_at',
+    `FROM jobs INDEXED BY jobs_error
+       WHERE error IS NOT NULL AND substr(error, 1, instr(error, '","')) = '' AND error = ?1`,
+    2,
+  )
   const dead = (index: string, more: string, n: number) =>
     ordered(
       'discarded_at',
@@ -110,6 +117,8 @@ function prepareLists(db: Database) {
     searchCronUp: db.prepare<[entry: number, ...Bounds], Key>(cron.up),
     searchErrorDown: db.prepare<[beginning: string, ...Bounds], Key>(error.down),
     searchErrorUp: db.prepare<[beginning: string, ...Bounds], Key>(error.up),
+    searchLoneErrorDown: db.prepare<[error: string, ...Bounds], Key>(loneError.down),
+    searchLoneErrorUp: db.prepare<[error: string, ...Bounds], Key>(loneError.up),
     searchDeadDown: db.prepare<[...Bounds], Key>(died.down),
     searchDeadUp: db.prepare<[...Bounds], Key>(died.up),
     searchDeadInDown: db.prepare<[queue: string, ...Bounds], Key>(diedIn.down),
@@ -149,6 +158,9 @@ function prepareRanges(db: Database) {
       `SELECT seq, created_at AS at ${STRAYS} AND ended_at >= ?2 AND ended_at < ?3`,
     ),
     seqOfId: db.prepare<[id: string], Key>('SELECT seq, created_at AS at FROM jobs WHERE id = ?'),
+    isOfCron: db.prepare<[seq: number, entry: number], { seq: number }>(
+      'SELECT seq FROM jobs WHERE seq = ? AND cron_entry = ?',
+    ),
     seqsOfWorkflow: db.prepare<[workflowId: string], Key>(
       `SELECT j.seq, j.created_at AS at FROM workflows w
        CROSS JOIN workflow_steps s ON s.workflow = w.seq
