@@ -1,5 +1,6 @@
 /** One request to the gateway, typed by its endpoint; an answer, or an error with its request id. */
 import type { Operations } from './openapi.ts'
+import { parametersOf } from './parameters.ts'
 
 export type Endpoint = keyof Operations
 export type Answer<E extends Endpoint> = Operations[E]['answer']
@@ -9,7 +10,7 @@ export interface Given<E extends Endpoint> {
   path?: Readonly<Record<string, string>>
   query?: Operations[E]['query']
   /** Query parameters without a fixed name, such as `meta.tenant`. */
-  filters?: Readonly<Record<string, string>>
+  filters?: Readonly<Record<string, string | readonly string[]>>
   body?: Operations[E]['body']
   signal?: AbortSignal
 }
@@ -71,9 +72,8 @@ export function urlOf<E extends Endpoint>(template: string, given: Given<E> = {}
     encodeURIComponent(given.path?.[name] ?? ''),
   )
   const url = new URL(`.${path}`, ROOT)
-  const parameters: Record<string, unknown> = { ...given.query, ...given.filters }
-  for (const [name, value] of Object.entries(parameters)) {
-    if (value !== undefined && value !== '') url.searchParams.set(name, String(value))
+  for (const [name, value] of parametersOf({ ...given.query, ...given.filters })) {
+    url.searchParams.append(name, value)
   }
   return url
 }

@@ -1868,7 +1868,10 @@ export interface Operations {
   'GET /ojs/v1/events': {
     query: {
       types?: string
+      type?: string
+      event_types?: string
       queues?: string
+      queue?: string
       after?: string
       limit?: number
     }
@@ -1889,7 +1892,9 @@ export interface Operations {
   'GET /ojs/v1/events/stream': {
     query: {
       types?: string
+      type?: string
       event_types?: string
+      queues?: string
       queue?: string
       channel?: string
     }
@@ -1899,6 +1904,7 @@ export interface Operations {
   'GET /ojs/v1/jobs/{id}/events': {
     query: {
       types?: string
+      type?: string
       event_types?: string
     }
     body: null
@@ -1907,6 +1913,7 @@ export interface Operations {
   'GET /ojs/v1/queues/{name}/events': {
     query: {
       types?: string
+      type?: string
       event_types?: string
     }
     body: null
@@ -3481,7 +3488,7 @@ export interface FailureGroup {
    * Finds the jobs of the group, here and in actions on many jobs; with the filters of the request.
    */
   filter: {
-    [k: string]: string
+    [k: string]: string | string[]
   }
 }
 export interface CronJob {

@@ -174,9 +174,9 @@ function Counts({ name, counts }: CountsProps): ReactNode {
 const NAMES = new Map(Object.entries(KEYS).map(([key, filter]) => [filter, key]))
 
 function searchOf({ filter }: FailureGroup): string {
-  const { state = '', ...others } = filter
-  return [
-    ...state.split(',').map((each) => term('state', each)),
-    ...Object.entries(others).map(([name, value]) => term(NAMES.get(name) ?? name, value)),
-  ].join(' ')
+  const terms = Object.entries(filter).flatMap(([name, value]) => {
+    const values = name === 'state' ? String(value).split(',') : [value].flat()
+    return values.map((each) => term(NAMES.get(name) ?? name, each))
+  })
+  return terms.join(' ')
 }

@@ -20,7 +20,8 @@ export const KEYS: Readonly<Record<string, string>> = {
   until: 'until',
 }
 
-export type Filters = Readonly<Record<string, string>>
+/** Texts may be lists with commas; of a list, each value is taken as it is. */
+export type Filters = Readonly<Record<string, string | readonly string[]>>
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 /** `key:"two words"`, `key:value`, `age>1h`, or a word. */
@@ -34,12 +35,27 @@ export interface Query {
 
 /** A word alone is an id, or the beginning of a type. The same key twice: the gateway takes lists of most. */
 export function filtersOf(text: string): Query {
-  const filters: Record<string, string> = {}
+  const filters: Record<string, string | readonly string[]> = {}
+  const lists = new Map<string, string[]>()
   const unknown: string[] = []
   for (const [term = '', key = '', sign = '', value = '', word = ''] of text.matchAll(TERM)) {
-    const found = word === '' ? named(key, sign, unquoted(value)) : bare(word)
-    if (found === undefined) unknown.push(term)
-    else if (found[1] !== '') filters[found[0]] = joined(filters[found[0]], found)
+    const plain = unquoted(value)
+    const found = word === '' ? named(key, sign, plain) : bare(word)
+    if (found === undefined) {
+      unknown.push(term)
+      continue
+    }
+    const [filter, what] = found
+    if (what === '') continue
+    if (!LISTS.has(filter)) filters[filter] = what
+    else {
+      const values = plain === value ? what.split(',').map((each) => each.trim()) : [what]
+      lists.set(filter, [...(lists.get(filter) ?? []), ...values.filter((each) => each !== '')])
+    }
+  }
+  for (const [filter, values] of lists) {
+    const isPlain = values.every((each) => !each.includes(',') && each === each.trim())
+    if (values.length > 0) filters[filter] = isPlain ? values.join() : values
   }
   return { filters, unknown }
 }
@@ -47,10 +63,6 @@ export function filtersOf(text: string): Query {
 type Found = readonly [filter: string, value: string]
 
 const LISTS: ReadonlySet<string> = new Set(['state', 'queue', 'type', 'id', 'tag'])
-
-function joined(before: string | undefined, [filter, value]: Found): string {
-  return before !== undefined && LISTS.has(filter) ? `${before},${value}` : value
-}
 
 function named(key: string, sign: string, value: string): Found | undefined {
   // `age>1h`: created before that, so that it is older.
@@ -73,5 +85,5 @@ function unquoted(value: string): string {
 
 /** A term for the text of a search, quoted where it must be. */
 export function term(key: string, value: string): string {
-  return /[\s"]/.test(value) ? `${key}:"${value.replace(/["\\]/g, '\\$&')}"` : `${key}:${value}`
+  return /[\s",]/.test(value) ? `${key}:"${value.replace(/["\\]/g, '\\$&')}"` : `${key}:${value}`
 }

@@ -9,7 +9,7 @@ import { requireKnownJob, requireQueueInScope } from '../../operations/scope.ts'
  * one of theirs. `parameter`: this query parameter must name some of them, and no others. `own`: the operation
  * looks at `context.queues` itself.
  */
-export type Scoping = 'job' | 'queue' | 'own' | { parameter: 'queue' | 'queues' }
+export type Scoping = 'job' | 'queue' | 'own' | { parameter: 'queue' }
 
 /** Throws 403, or 404 for a job of another queue. Called for requests whose key is for some queues only. */
 export async function requireScope(

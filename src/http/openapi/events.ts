@@ -30,13 +30,23 @@ const EVENT = entity('Event', {
   data: { ...OF_EVENT.data, additionalProperties: true },
 })
 
+const TYPES = {
+  types: told('Only these types, with commas.'),
+  type: told('The same.'),
+  event_types: told('The same.'),
+}
+const QUEUES = {
+  queues: told('Only of these queues, with commas.'),
+  queue: told('The same.'),
+}
+
 export const LIST_EVENTS: Description = {
   id: 'listEvents',
   tag: 'events',
   summary: 'List the newest events of this process',
   query: {
-    types: told('Only these types, with commas.'),
-    queues: told('Only of these queues, with commas.'),
+    ...TYPES,
+    ...QUEUES,
     after: told('Only after the event of this id: `cursor` of the page before.'),
     limit: told('100 if none is named, at most 1,000.', INTEGER),
   },
@@ -113,10 +123,6 @@ const STREAM = told('Server-sent events.', {
   type: 'string',
   contentMediaType: 'text/event-stream',
 })
-const TYPES = {
-  types: told('Only these types, with commas.'),
-  event_types: told('The same.'),
-}
 
 export const STREAM_EVENTS: Description = {
   id: 'streamEvents',
@@ -124,7 +130,7 @@ export const STREAM_EVENTS: Description = {
   summary: 'Follow what happens, as server-sent events',
   query: {
     ...TYPES,
-    queue: told('Only of these queues, with commas.'),
+    ...QUEUES,
     channel: told('`all`, `job:<id>` or `queue:<name>`.'),
   },
   answers: { 200: STREAM, 204: null },

@@ -26,7 +26,7 @@ const GROUP = entity('FailureGroup', {
     'Finds the jobs of the group, here and in actions on many jobs; with the filters of the request.',
     {
       type: 'object',
-      additionalProperties: TEXT,
+      additionalProperties: { type: ['string', 'array'], items: TEXT },
     },
   ),
 })

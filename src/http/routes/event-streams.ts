@@ -7,8 +7,9 @@ import { info } from '../../operations/info.ts'
 import { readProgress } from '../../operations/lease/progress.ts'
 import { requireKnownJob, requireQueueInScope } from '../../operations/scope.ts'
 import type { Watched } from '../connection/watch.ts'
+import { queuesOf, typesOf } from '../message/event-filter.ts'
 import { endId, ProgressTold } from '../message/progress-events.ts'
-import { filterText, list } from '../message/query.ts'
+import { filterText } from '../message/query.ts'
 import { answerEmpty } from '../message/respond.ts'
 import { changeOf, type StreamFilter } from '../message/stream-events.ts'
 import {
@@ -95,10 +96,7 @@ function streamOfAll(
   response: Response,
   channel: string | null,
 ): void {
-  const queues = list(request, 'queue')
-  const scope = request.context.queues
-  if (scope !== undefined && queues.size === 0) requireQueueInScope(request.context, '', 'queue')
-  for (const queue of queues) requireQueueInScope(request.context, queue, 'queue')
+  const queues = queuesOf(request)
   if (isHead(request, response)) return
   streams.follow(request, response, {
     channel: 'all',
@@ -190,11 +188,6 @@ function finalState(job: JobRow): object {
     ...facts,
     recorded: { time: timestamp(at), data: { job_type: type, attempt } },
   })
-}
-
-/** `event_types` in OJS realtime, `types` in its command line. */
-function typesOf(request: Request): ReadonlySet<string> {
-  return new Set([...list(request, 'event_types'), ...list(request, 'types')])
 }
 
 /** Express answers HEAD by the route of GET, whose answer would never end. */

@@ -1,5 +1,7 @@
 /** `/events`: the newest events of this process, a page at a time. */
-import { integer, list, parameter } from '../message/query.ts'
+
+import { queuesOf, typesOf } from '../message/event-filter.ts'
+import { integer, parameter } from '../message/query.ts'
 import { answer } from '../message/respond.ts'
 import { LIST_EVENTS } from '../openapi/events.ts'
 import type { Endpoint } from '../route.ts'
@@ -16,13 +18,13 @@ export function eventRoutes({ events }: Door): Endpoint[] {
       path: '/ojs/v1/events',
       about: LIST_EVENTS,
       access: ['operator'],
-      scoping: { parameter: 'queues' },
+      scoping: 'own',
       handle(request, response) {
         const limit = integer(request, 'limit', DEFAULT_LIMIT)
         const page = events.list({
           after: parameter(request, 'after'),
-          types: list(request, 'types'),
-          queues: list(request, 'queues'),
+          types: typesOf(request),
+          queues: queuesOf(request),
           limit: Math.min(limit, MAX_LIMIT),
         })
         answer(response, 200, JSON.stringify(page))

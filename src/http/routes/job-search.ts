@@ -127,18 +127,34 @@ function paginationOf(request: Request, page: Page, found: SearchResult): object
     : { ...told, search_is_partial: true, searched: found.searched }
 }
 
-/** The parameters that are filters: all but the `others`. Throws 400 for an empty one. */
+/**
+ * The parameters that are filters: all but the `others`. Throws 400 for an empty one. The values of `name[]` are
+ * taken as they are, so that a tag may have a comma; other values may be lists.
+ */
 export function filterMembers(
   { query }: Request,
   others: ReadonlySet<string> = OTHERS,
 ): Record<string, unknown> {
   const members: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(query)) {
-    if (others.has(name)) continue
-    if (value === '' || (Array.isArray(value) && value.includes(''))) throw emptyValue(name)
-    members[name] = Array.isArray(value) ? value.map(clean).flatMap(separated) : clean(value)
+  for (const [parameterName, value] of Object.entries(query)) {
+    if (others.has(parameterName)) continue
+    if (value === '' || (Array.isArray(value) && value.includes('')))
+      throw emptyValue(parameterName)
+    const isExact = parameterName.endsWith(EXACT)
+    const name = isExact ? parameterName.slice(0, -EXACT.length) : parameterName
+    const texts = (Array.isArray(value) ? value : [value]).map(clean)
+    const before = Object.hasOwn(members, name) ? valuesOf(members[name]) : []
+    const isAlone = texts.length === 1 && before.length === 0
+    members[name] =
+      isAlone && !isExact ? texts[0] : [...before, ...(isExact ? texts : texts.flatMap(separated))]
   }
   return members
+}
+
+const EXACT = '[]'
+
+function valuesOf(member: unknown): unknown[] {
+  return Array.isArray(member) ? member : separated(member)
 }
 
 function filterOf(request: Request, wall: number): JobFilter {

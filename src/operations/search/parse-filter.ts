@@ -83,24 +83,31 @@ const TIMES: ReadonlySet<string> = new Set([
   ...['older_than', 'ended_since', 'ended_until'],
 ])
 
+/** A filter as it is written: a list is one text with commas, unless a value has one. */
+export type WrittenFilter = Readonly<Record<string, string | readonly string[]>>
+
 /**
- * The members of a query that `parseJobFilter` has accepted, each as one text: for a list, and for an action
- * on many jobs. Times are instants, so that it means the same later.
+ * The members of a query that `parseJobFilter` has accepted, as they may be asked for again: for a list, and for
+ * an action on many jobs. Times are instants, so that it means the same later.
  */
-export function filterDocument(
-  members: Record<string, unknown>,
-  wall: number,
-): Record<string, string> {
+export function filterDocument(members: Record<string, unknown>, wall: number): WrittenFilter {
   return Object.fromEntries(
-    Object.entries(members).map(([field, value]) => [field, textFor({ value, field, wall })]),
+    Object.entries(members).map(([field, value]) => [field, written({ value, field, wall })]),
   )
 }
 
-function textFor(given: Given): string {
+function written(given: Given): string | string[] {
   const { value, field } = given
   if (TIMES.has(field)) return timestamp(instantOf(given))
   if (!Array.isArray(value)) return String(value)
-  return field === 'args' ? JSON.stringify(value) : value.join()
+  if (field === 'args') return JSON.stringify(value)
+  const texts = value.map(String)
+  return texts.every(isPlain) ? texts.join() : texts
+}
+
+/** Whether a value may stand among others in one text. */
+function isPlain(text: string): boolean {
+  return !text.includes(',') && text === text.trim()
 }
 
 function memberOf(name: string, given: Given, filter: JobFilter): Part {
@@ -143,7 +150,7 @@ function metaOf(
 ): Part {
   if (members.length === 0) throw wrong(field, 'must name a condition')
   const added = members.map(([name, value]) => {
-    const one = Array.isArray(value) && value.length === 1 ? (value[0] as unknown) : value
+    const one = oneOf(value)
     const isScalar = ['string', 'number', 'boolean'].includes(typeof one)
     if (name === '' || !isScalar) throw wrong(field, 'must be a name of meta with one value')
     return { name, value: String(one) }
@@ -175,6 +182,11 @@ function isHollow(arg: unknown): boolean {
   return typeof arg === 'object' && arg !== null && Object.keys(arg).length === 0
 }
 
+/** A query may repeat a parameter, and so have a list with one value for what is no list. */
+function oneOf(value: unknown): unknown {
+  return Array.isArray(value) && value.length === 1 ? value[0] : value
+}
+
 /** A duration, or a number of seconds, means that long ago. `wall`: now. Throws 400. */
 export function instantOf(given: Given): number {
   const { field, wall } = given
@@ -185,21 +197,21 @@ export function instantOf(given: Given): number {
 }
 
 function integerOf({ value, field }: Given): number {
-  const one = Array.isArray(value) && value.length === 1 ? (value[0] as unknown) : value
+  const one = oneOf(value)
   const number = typeof one === 'string' && /^-?\d{1,9}$/.test(one) ? Number(one) : one
   if (Number.isInteger(number)) return number as number
   throw wrong(field, 'must be an integer')
 }
 
 function booleanOf({ value, field }: Given): boolean {
-  const one = Array.isArray(value) && value.length === 1 ? (value[0] as unknown) : value
+  const one = oneOf(value)
   if (one === true || one === 'true') return true
   if (one === false || one === 'false') return false
   throw wrong(field, 'must be true or false')
 }
 
 function textOf({ value, field }: Given): string {
-  const one = Array.isArray(value) && value.length === 1 ? (value[0] as unknown) : value
+  const one = oneOf(value)
   if (typeof one === 'string' && one !== '') return one
   throw wrong(field, 'must be one text that is not empty')
 }

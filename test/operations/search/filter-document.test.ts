@@ -38,6 +38,14 @@ it.each([...TIMES, ...ENDS])('the filter %s is told as an instant, also of a day
   }
 })
 
+it.each([[['a,b']], [['a,b', 'c']], [[' eu ', 'us']]])(
+  'the filter tag is told as a list if a value could not stand in a text: %j',
+  (tag) => {
+    const told = filterDocument({ tag }, WALL)
+    expect(parseJobFilter(told, LATER).text.tags).toEqual(tag)
+  },
+)
+
 it('the filter args stays one JSON text', () => {
   const args = '[{"customer":"c-1"}]'
   expect(filterDocument({ args }, WALL)).toEqual({ args })

@@ -8,7 +8,11 @@ function tagsOf(tag: unknown): readonly string[] {
 
 /** The same of a query, as Express hands it on. */
 function askedTags(tag: string | string[]): readonly string[] {
-  const request = { query: { tag } } as unknown as Parameters<typeof filterMembers>[0]
+  return queriedTags({ tag })
+}
+
+function queriedTags(query: Record<string, string | string[]>): readonly string[] {
+  const request = { query } as unknown as Parameters<typeof filterMembers>[0]
   return parseJobFilter(filterMembers(request), 0).text.tags
 }
 
@@ -32,6 +36,15 @@ describe('a list of a filter', () => {
 
   it('is a repeated parameter of a query, with commas, too', () => {
     expect(askedTags(['a,b', ' c '])).toEqual(['a', 'b', ' c '])
+  })
+
+  it.each([
+    [{ 'tag[]': 'a,b' }, ['a,b']],
+    [{ 'tag[]': ['a,b', ' c '] }, ['a,b', ' c ']],
+    [{ tag: 'd,e', 'tag[]': 'a,b' }, ['d', 'e', 'a,b']],
+    [{ 'tag[]': 'a,b', tag: ['d,e', 'f'] }, ['a,b', 'd', 'e', 'f']],
+  ])('has the values of a parameter with brackets as they are: %j', (query, tags) => {
+    expect(queriedTags(query)).toEqual(tags)
   })
 
   it.each<[unknown]>([[[]], [['']], [['a', '']], ['a,'], [','], [[1]], [[['a']]], [null]])(

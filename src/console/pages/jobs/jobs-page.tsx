@@ -4,7 +4,7 @@ import { type ReactNode, useCallback, useMemo, useState } from 'react'
 import type { Pagination } from '../../api/openapi.ts'
 import { useApi } from '../../api/queries.ts'
 import { useMay } from '../../api/session.ts'
-import { filtersOf } from '../../search/query.ts'
+import { type Filters, filtersOf } from '../../search/query.ts'
 import { number } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
 import { Trouble } from '../../ui/answer.tsx'
@@ -44,7 +44,7 @@ export function JobsPage(): ReactNode {
 
 interface FoundProps {
   live: LiveJobs
-  filters: Readonly<Record<string, string>>
+  filters: Filters
   isSearch: boolean
   onView: (ids: readonly string[]) => void
 }

@@ -5,7 +5,11 @@ import {
   type FailureGroups,
   failureGroups,
 } from '../../../operations/search/failure-groups.ts'
-import { filterDocument, parseJobFilter } from '../../../operations/search/parse-filter.ts'
+import {
+  filterDocument,
+  parseJobFilter,
+  type WrittenFilter,
+} from '../../../operations/search/parse-filter.ts'
 import { answer } from '../../message/respond.ts'
 import { LIST_FAILURES } from '../../openapi/failures.ts'
 import type { Endpoint } from '../../route.ts'
@@ -21,8 +25,6 @@ interface Kept {
   until: number
   answer: Promise<string>
 }
-
-type Filter = Readonly<Record<string, string>>
 
 export function failureRoutes({ deps }: Door): Endpoint[] {
   const kept = new Map<string, Kept>()
@@ -71,7 +73,10 @@ async function shared(
 }
 
 /** `asked`: the filters of the request. */
-function documentOf({ groups, total, searched, isPartial }: FailureGroups, asked: Filter): object {
+function documentOf(
+  { groups, total, searched, isPartial }: FailureGroups,
+  asked: WrittenFilter,
+): object {
   return {
     groups: groups.map((group) => groupDocument(group, asked)),
     total,
@@ -80,7 +85,7 @@ function documentOf({ groups, total, searched, isPartial }: FailureGroups, asked
   }
 }
 
-function groupDocument(group: FailureGroup, asked: Filter): object {
+function groupDocument(group: FailureGroup, asked: WrittenFilter): object {
   const { code, type, pattern } = group
   return {
     ...(code !== null && { code }),
@@ -100,7 +105,7 @@ function groupDocument(group: FailureGroup, asked: Filter): object {
 }
 
 /** What finds the jobs of the group among those that were asked for. */
-function filterOf({ code, type, pattern, states }: FailureGroup): Filter {
+function filterOf({ code, type, pattern, states }: FailureGroup): WrittenFilter {
   return {
     state: [...states.keys()].join(),
     ...(code !== null ? { error_code: code } : type !== null && { error_type: type }),
