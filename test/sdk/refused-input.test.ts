@@ -68,6 +68,11 @@ describe('arguments that the types forbid', () => {
     ['no options of a worker', () => new OJSWorker(nothing), 'A worker needs options'],
     ['no options of NativeWorker', () => new NativeWorker(nothing), 'NativeWorker needs options'],
     ['no options of a producer', () => new NativeProducer(nothing), 'NativeProducer needs options'],
+    [
+      'a worker called *',
+      () => new OJSWorker({ url, workerId: '*' }),
+      "workerId must not be '*', which means all workers.",
+    ],
     ['a url that is a number', () => new NativeWorker({ url: untyped(5) }), 'url must be amqp://'],
     ['retry: true', () => new OJSClient({ url, retry: untyped(true) }), 'retry must be an object'],
     ['retry: 5', () => new OJSClient({ url, retry: untyped(5) }), 'retry must be an object'],

@@ -4,12 +4,10 @@ import { isInScope } from '../../job/queue-scope.ts'
 import { ANY_JOB } from '../../job/search/filter.ts'
 import type { FoundJob } from '../../ledger/search.ts'
 import type { DirectiveRequest } from '../../schemas/requests/admin.ts'
+import { ALL_WORKERS } from '../../schemas/requests/shared-members.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { broadcastDirective } from './broadcasts.ts'
 import type { Directive, ListedWorker, WorkerList } from './worker-registry.ts'
-
-/** Stands for every worker that is known. */
-const ALL = '*'
 
 /** At most this many leases are counted, those that end first, so that the cost is bounded. */
 const MAX_LEASES = 10_000
@@ -90,7 +88,7 @@ export async function directWorker(
   { requestId, principal }: RequestContext,
 ): Promise<{ worker: ListedWorker } | { workers: number }> {
   const told =
-    workerId === ALL
+    workerId === ALL_WORKERS
       ? { workers: deps.workers.directAll(directive) }
       : { worker: directOne(deps, workerId, directive) }
   broadcast(deps, workerId, directive, 'worker' in told ? told.worker.queues : null)
@@ -113,7 +111,7 @@ export async function directAll(
     deps.logger.info({ workers, directive, requestId, principal }, 'workers lost their directive')
     return workers
   }
-  const told = await directWorker(deps, ALL, directive, context)
+  const told = await directWorker(deps, ALL_WORKERS, directive, context)
   return 'workers' in told ? told.workers : 0
 }
 
@@ -125,7 +123,11 @@ function broadcast(
   queues: readonly string[] | null,
 ): void {
   for (const queue of queues ?? deps.ledger.known.queues().map(({ name }) => name)) {
-    void broadcastDirective(deps, { queue, workerId: workerId === ALL ? null : workerId, state })
+    void broadcastDirective(deps, {
+      queue,
+      workerId: workerId === ALL_WORKERS ? null : workerId,
+      state,
+    })
   }
 }
 

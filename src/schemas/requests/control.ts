@@ -15,7 +15,7 @@ import { type ListMember, Unreadable } from '../json/json-list.ts'
 import { JSON_LIMITS } from '../json/json-text.ts'
 import { jobIdIn, type LeftOut, leftOutIn } from './invalid-events.ts'
 import { count, id, label, leaseMs, MAX_IDS, nackError, queueName } from './shared-members.ts'
-import { checker, parser } from './validator.ts'
+import { checker, ofWorker, parser } from './validator.ts'
 
 /**
  * The messages of the control plane (docs/architecture.md §5); `docs/reference/control-protocol.md` describes
@@ -169,7 +169,7 @@ export interface Complaint {
 export const parseJobId = parser<NamedJob>(JOB_SCHEMA)
 export const parseInfo = parser<InfoRequest>(INFO_SCHEMA)
 export const parseClaim = parser<NativeClaim>(CLAIM_SCHEMA)
-export const parseSync = parser<SyncRequest>(SYNC_SCHEMA)
+export const parseSync = ofWorker(parser<SyncRequest>(SYNC_SCHEMA))
 
 interface RawHeartbeat extends Omit<NativeHeartbeat, 'job_ids' | 'state'> {
   job_id?: unknown
@@ -177,7 +177,7 @@ interface RawHeartbeat extends Omit<NativeHeartbeat, 'job_ids' | 'state'> {
   state?: string | null
 }
 
-const parseRawHeartbeat = parser<RawHeartbeat>(HEARTBEAT_SCHEMA)
+const parseRawHeartbeat = ofWorker(parser<RawHeartbeat>(HEARTBEAT_SCHEMA))
 const parseRawReport = parser<{ worker_id: string; events: unknown[] }>(REPORT_SCHEMA)
 const isId = checker<string>(id)
 const isReportEvent = checker<ReportEvent>(REPORT_EVENT_SCHEMA)

@@ -44,5 +44,8 @@ export const nackError = {
   anyOf: [hasText('code'), hasText('type')],
 }
 
+/** Stands for every worker in a directive, so that none may be called so. */
+export const ALL_WORKERS = '*'
+
 /** The most jobs in a heartbeat or a settle request, and events in a report. */
 export const MAX_IDS = 1000

@@ -19,6 +19,7 @@ import { jsonTypeName } from '../../job/values/json-value.ts'
 import { fieldOf } from '../json/field-path.ts'
 import { CRON_SCHEMA, TRIGGER_SCHEMA } from './cron.ts'
 import { BATCH_SCHEMA, PUSH_SCHEMA } from './push.ts'
+import { ALL_WORKERS } from './shared-members.ts'
 import {
   ACK_SCHEMA,
   FETCH_SCHEMA,
@@ -51,12 +52,12 @@ export const parsePush = (body: unknown): PushRequest => {
 export const parseBatch = parser<BatchRequest>(BATCH_SCHEMA)
 export const parseCron = parser<CronRequest>(CRON_SCHEMA)
 export const parseTrigger = parser<TriggerRequest>(TRIGGER_SCHEMA)
-export const parseFetch = workersParser<FetchRequest>(FETCH_SCHEMA)
+export const parseFetch = ofWorker(workersParser<FetchRequest>(FETCH_SCHEMA))
 export const parseAck = workersParser<AckRequest>(ACK_SCHEMA)
 export const parseNack = workersParser<NackRequest>(NACK_SCHEMA)
 export const parseSettle = workersParser<SettleRequest>(SETTLE_SCHEMA)
 export const parseSettleItem = parser<SettleItem>(SETTLE_ITEM_SCHEMA)
-export const parseHeartbeat = workersParser<HeartbeatRequest>(HEARTBEAT_SCHEMA)
+export const parseHeartbeat = ofWorker(workersParser<HeartbeatRequest>(HEARTBEAT_SCHEMA))
 
 /**
  * Makes a function that returns its argument typed, or throws `OjsError` 400 with the name of the field. The
@@ -78,6 +79,18 @@ export function workersParser<T>(schema: { properties: object }): (body: unknown
   return (body) => {
     refuseTwins(body, twins)
     return parse(body)
+  }
+}
+
+/** Refuses the name of all workers (`ALL_WORKERS`): a directive to one that is called so would be one to all. */
+export function ofWorker<T extends { worker_id?: string | null }>(
+  parse: (body: unknown) => T,
+): (body: unknown) => T {
+  return (body) => {
+    const request = parse(body)
+    if (request.worker_id !== ALL_WORKERS) return request
+    const message = `The 'worker_id' field must not be '${ALL_WORKERS}', which means all workers.`
+    throw invalidField('worker_id', message, { received: ALL_WORKERS })
   }
 }
 

@@ -114,6 +114,8 @@ export function settingsOf(options: OJSWorkerOptions): WorkerSettings {
  * jobs without any gateway having heard of them.
  */
 function requireWorkerId(workerId: unknown): void {
+  // In a directive `*` means all workers.
+  if (workerId === '*') throw new TypeError("workerId must not be '*', which means all workers.")
   const isUsable = typeof workerId === 'string' && workerId !== '' && workerId.length <= 255
   if (isUsable && !/[\0\p{Cs}]/u.test(workerId)) return
   throw new TypeError(

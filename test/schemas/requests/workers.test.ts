@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { OjsError } from '../../../src/errors.ts'
+import { parseNativeHeartbeat, parseSync } from '../../../src/schemas/requests/control.ts'
 import {
   parseAck,
   parseBatch,
@@ -25,6 +26,18 @@ function expectField(error: OjsError, field: string): void {
 }
 
 const ids = (length: number) => Array.from({ length }, (_, index) => `job-${index}`)
+
+it.each<[(body: unknown) => unknown, object]>([
+  [parseFetch, { queues: ['a'] }],
+  [parseHeartbeat, {}],
+  [parseSync, { queues: ['a'] }],
+  [parseNativeHeartbeat, {}],
+])('no worker is called *, which means all of them in a directive', (parse, body) => {
+  expectField(refused(parse, { ...body, worker_id: '*' }), 'worker_id')
+  for (const name of ['**', 'all', 'w*', ' *']) {
+    expect(() => parse({ ...body, worker_id: name })).not.toThrow()
+  }
+})
 
 describe('the error of a refused request', () => {
   const push = (member: object) => ({ type: 'a', args: [], ...member })
