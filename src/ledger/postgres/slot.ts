@@ -72,7 +72,9 @@ export class Slot {
     const held = `FROM ${schema}.leader WHERE owner = $2 AND until > clock_timestamp()`
     const text = `INSERT INTO ${schema}.slots AS old (id, owner, epoch, last_group)
       SELECT $1::int, $2::uuid, 1, 0 ${needsLease ? held : ''}
-      ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, epoch = old.epoch + 1
+      ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, epoch = old.epoch + 1,
+        before_owner = CASE WHEN old.owner = excluded.owner THEN old.before_owner ELSE old.owner END,
+        before_group = CASE WHEN old.owner = excluded.owner THEN old.before_group ELSE old.last_group END
       RETURNING epoch, last_group`
     const row = await this.#askRow({ text, values: [id, owner] })
     if (!row) throw new Fenced(`slot ${id} was not taken: the lease is not ours any more`)
@@ -112,7 +114,8 @@ export class Slot {
 
   /**
    * After `Undecided`: whether that group was committed. If it was not, it never will be. Rejects while no host
-   * answers, and with `Fenced` if another process has the slot: then it remains unknown.
+   * answers, and with `Fenced` if another process has the slot and it was not. (If a third one has it, that is not
+   * known any more.)
    */
   async settle(): Promise<boolean> {
     const number = this.#undecided
@@ -123,10 +126,21 @@ export class Slot {
     const text = `UPDATE ${schema}.slots SET epoch = epoch + 1 WHERE id = $1 AND owner = $2
       RETURNING epoch, last_group`
     const row = await this.#askRow({ text, values: [id, owner] })
-    if (!row) throw new Fenced(`slot ${id} is not ours any more`)
-    this.#group = row.last_group
+    if (!row && !(await this.#wasCommitted(number)))
+      throw new Fenced(`slot ${id} is not ours any more`)
+    this.#group = row?.last_group ?? number
     this.#undecided = null
-    return row.last_group >= number
+    return this.#group >= number
+  }
+
+  /** Before another process took the slot, whose epoch is none of ours. */
+  async #wasCommitted(number: number): Promise<boolean> {
+    const { schema, id, owner } = this.#options
+    const text = `SELECT FROM ${schema}.slots
+      WHERE id = $1 AND before_owner = $2 AND before_group >= $3`
+    const asked = { text, values: [id, owner, number] }
+    const [answer] = await this.#asked(await this.#connected(), [asked])
+    return answer?.rows.length === 1
   }
 
   async close(): Promise<void> {

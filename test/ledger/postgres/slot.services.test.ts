@@ -256,6 +256,24 @@ describe('a group whose connection breaks', () => {
     expect(await ids()).toEqual([])
   })
 
+  it('was committed if another process took the slot afterwards, and only then', async () => {
+    const slot = await taken()
+    await slot.commit(addOne(1))
+    proxy.hold('to-gateway')
+    const done = slot.commit(addOneBlindly(2))
+    await expect.poll(ids).toEqual([1, 2])
+    const options = { schema: SCHEMA, id: 1, connect: () => connectTo(server.url()) }
+    const other = new Slot({ ...options, owner: randomUUID() })
+    await other.take()
+    await other.take()
+    await other.commit(addOne(3))
+    proxy.cut()
+    await done
+    await expect(slot.commit(addOne(4))).rejects.toThrow(Fenced)
+    expect([await ids(), await total()]).toEqual([[1, 2, 3], 3])
+    await other.close()
+  })
+
   it('in the middle of a group gives its locks back', async () => {
     const slot = await taken()
     proxy.hold('to-gateway')
