@@ -29,6 +29,8 @@ export async function standbyPromoted(stage: Stage): Promise<void> {
         repair: () => cluster.standby.promote(),
       })
       const { primary: old, standby: primary } = cluster
+      // Until then `pg_rewind` takes the new primary for one of the old timeline, which needs no rewind.
+      await ask(primary.url(), 'CHECKPOINT')
       await old.rewind(primary)
       await old.start()
       await waitForEachOther(primary)
@@ -73,8 +75,8 @@ function writtenTo(url: string, { prefix }: Stage): Promise<unknown[]> {
 
 const RELOAD = 'SELECT pg_reload_conf()'
 const SETTINGS = { wal_log_hints: 'on', wal_keep_size: '512MB' }
-/** `pg_rewind` starts the old primary once without them. */
-const KEPT_SETTINGS = `ALTER SYSTEM SET wal_log_hints = 'on'`
+/** `pg_rewind` starts the old primary once without the settings on its command line. */
+const KEPT_SETTINGS = Object.entries(SETTINGS).map(([k, v]) => `ALTER SYSTEM SET ${k} = '${v}'`)
 
 async function startCluster(stage: Stage): Promise<Cluster> {
   const directory = temporaryDirectory()
@@ -85,7 +87,7 @@ async function startCluster(stage: Stage): Promise<Cluster> {
     directory.remove()
   })
   await primary.start()
-  await ask(primary.url(), KEPT_SETTINGS)
+  await ask(primary.url(), ...KEPT_SETTINGS)
   await standby.copy(primary)
   await standby.start()
   await waitForEachOther(primary)
