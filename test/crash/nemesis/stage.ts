@@ -6,7 +6,7 @@ import { GatewayPair } from '../../support/gateway/gateway-pair.ts'
 import type { TestLedger } from '../../support/gateway/test-ledger.ts'
 import { Replica } from '../../support/postgres/replica.ts'
 import { momentToStrike } from '../harness.ts'
-import { gatewayOptions, type Players, perform, type Stage } from '../stage.ts'
+import { gatewayOptions, type Players, perform, RETRIED_JOBS, type Stage } from '../stage.ts'
 
 /** From the fault, or from the end of an outage of the database, until a PUSH is accepted (docs/operate/postgresql.md). */
 const SERVED_LIMIT_MS = 10_000
@@ -26,14 +26,13 @@ export async function withPair(
     ledger,
   })
   const pair = await GatewayPair.start([optionsOf(urls[0]), optionsOf(urls[1])])
-  const setting = { load: { isLedgerRemote: true } }
+  const setting = { load: { isLedgerRemote: true, jobs: RETRIED_JOBS } }
   await perform(stage, setting, pair, async (players) => {
     const { load } = players
     load.startPushing(PUSHERS)
     load.startWorking({ connections: 12, count: 5 })
-    await load.startNativeWorker({
-      ...{ url: stage.node.url(), prefix: stage.prefix, queueType: stage.profile },
-    })
+    const { node, prefix, profile } = stage
+    await load.startNativeWorker({ url: node.url(), prefix, queueType: profile })
     await load.pushDuring(() => play(players))
   })
 }
