@@ -1,6 +1,6 @@
 /** `ojs-rabbitmq dead-letters`: jobs that have failed for good. */
 import { filterParameters } from '../../sdk/client/job-filter.ts'
-import type { JobFilter } from '../../sdk/index.ts'
+import { query } from '../../sdk/transport/request.ts'
 import { actOnMany, type ManyOptions, withMany } from './act-on-many.ts'
 import { type FilterOptions, filterOf, integer, withFilters } from './filters.ts'
 import type { Group } from './group.ts'
@@ -14,7 +14,7 @@ export const deadLettersGroup: Group = {
       .option('--limit <number>', 'at most so many', integer, 50)
       .action(
         run((session, options: FilterOptions & { limit: number }) => {
-          const path = `/dead-letter${filterQuery(filterOf(options))}`
+          const path = `/dead-letter${query(filterParameters(filterOf(options)))}`
           return session.list(session.items(path, 'jobs', options.limit), COLUMNS)
         }),
       )
@@ -22,7 +22,7 @@ export const deadLettersGroup: Group = {
       .description('count dead letters by queue, type and error')
       .action(
         run(async (session, options: FilterOptions) => {
-          const path = `/dead-letter/stats${filterQuery(filterOf(options))}`
+          const path = `/dead-letter/stats${query(filterParameters(filterOf(options)))}`
           return session.show(await session.ask('GET', path))
         }),
       )
@@ -51,10 +51,4 @@ export const deadLettersGroup: Group = {
         }),
       )
   },
-}
-
-/** A filter as the query of a list. */
-function filterQuery(filter: JobFilter): string {
-  const parameters = new URLSearchParams(filterParameters(filter)).toString()
-  return parameters === '' ? '' : `?${parameters}`
 }

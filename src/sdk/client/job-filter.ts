@@ -57,22 +57,21 @@ export function wireFilter(filter: JobFilter): Record<string, unknown> {
   return wire
 }
 
-/** The same as parameters of a query. Throws `TypeError` for values that a query cannot tell apart. */
-export function filterParameters(filter: JobFilter): Record<string, string> {
+/** The same as parameters of a query. */
+export function filterParameters(filter: JobFilter): Record<string, string | readonly string[]> {
   const { meta = {}, args, ...others } = wireFilter(filter)
-  const parameters = Object.entries(others).map(([name, value]) => [name, parameterOf(name, value)])
+  const parameters = Object.entries(others).map(([name, value]) => parameterOf(name, value))
   const ofMeta = Object.entries(meta as object).map(([key, value]) => [`meta.${key}`, `${value}`])
   const ofArgs = args === undefined ? [] : [['args', JSON.stringify(args)]]
   return Object.fromEntries([...parameters, ...ofMeta, ...ofArgs])
 }
 
-/** In a query commas separate the values, and spaces beside them are none of theirs. */
-function parameterOf(name: string, value: unknown): string {
-  if (!Array.isArray(value)) return String(value)
+/** In a text commas separate values, and spaces beside them are none of theirs; those of `name[]` are as they are. */
+function parameterOf(name: string, value: unknown): [string, string | readonly string[]] {
+  if (!Array.isArray(value)) return [name, String(value)]
   const texts = value.map(String)
   const isClear = texts.every((text) => !text.includes(',') && text === text.trim())
-  if (isClear) return texts.join(',')
-  throw new TypeError(`The filter '${name}' has a value with a comma or outer spaces.`)
+  return isClear ? [name, texts.join(',')] : [`${name}[]`, texts]
 }
 
 function wireValue(name: string, value: unknown): unknown {

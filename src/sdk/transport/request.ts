@@ -92,12 +92,14 @@ export function segment(value: string, what: string): string {
   return encodeURIComponent(value)
 }
 
-/** Throws `TypeError` for a number that is none. */
+/** A list is a parameter for each of its values. Throws `TypeError` for a number that is none. */
 export function query(parameters: object): string {
-  const given = Object.entries(parameters).filter(([, value]) => value !== undefined)
-  if (given.length === 0) return ''
-  for (const [name, value] of given) requireNumber(name, value)
-  return `?${new URLSearchParams(given.map<[string, string]>(([name, value]) => [name, String(value)]))}`
+  const given = Object.entries(parameters).flatMap(([name, value]): [string, string][] => {
+    requireNumber(name, value)
+    if (Array.isArray(value)) return value.map((each) => [name, String(each)])
+    return value === undefined ? [] : [[name, String(value)]]
+  })
+  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`
 }
 
 function requireNumber(name: string, value: unknown): void {
