@@ -9,6 +9,8 @@ export function epochContract({ harness, ledger }: UnderTest): void {
   describe('the use of a ledger', () => {
     it('is noted, and remembered over a restart', async () => {
       expect(await seenAt()).toBeNull()
+      await ledger.epochs.noteSeen(0)
+      expect(await seenAt()).toBeNull()
       await ledger.epochs.noteSeen(NOW + 5)
       expect(await seenAt()).toBe(NOW + 5)
       await pushed(ledger, newJob({ createdAt: NOW + 100 }))
@@ -17,6 +19,14 @@ export function epochContract({ harness, ledger }: UnderTest): void {
       // A clock that was set back is believed.
       await ledger.epochs.noteSeen(NOW)
       expect(await seenAt()).toBe(NOW)
+    })
+
+    it('is told by its newest jobs, as long as nobody has noted it', async () => {
+      await pushed(ledger, newJob({ createdAt: NOW }))
+      await harness.reopen()
+      const minute = Math.floor(NOW / 60_000) * 60_000
+      expect(await seenAt()).toBeGreaterThanOrEqual(minute)
+      expect(await seenAt()).toBeLessThanOrEqual(NOW)
     })
 
     it('has its newest epoch, and the one before it', async () => {

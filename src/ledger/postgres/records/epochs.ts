@@ -9,11 +9,13 @@ export class PostgresEpochs implements LedgerEpochs, EpochReads {
   readonly #groups: Groups
   readonly #reader: Reader
   readonly #table: string
+  readonly #traffic: string
 
   constructor({ groups, reader, schema }: PartDeps) {
     this.#groups = groups
     this.#reader = reader
     this.#table = `${schema}.settings`
+    this.#traffic = `${schema}.traffic`
   }
 
   async all(): Promise<number[]> {
@@ -27,9 +29,12 @@ export class PostgresEpochs implements LedgerEpochs, EpochReads {
   }
 
   async seenAt(): Promise<number | null> {
-    const text = `SELECT value FROM ${this.#table} WHERE name = 'seen_at'`
+    // Nobody has noted it yet (0: copied from such a file): the newest minute with traffic.
+    const text = `SELECT coalesce(
+      (SELECT value FROM ${this.#table} WHERE name = 'seen_at' AND value > 0),
+      (SELECT max(at) * 60000 FROM ${this.#traffic} WHERE span_ms = 60000)) AS value`
     const [row] = await this.#reader.rows(text)
-    return row === undefined ? null : Number(row['value'])
+    return row?.['value'] ?? null
   }
 
   noteSeen(now: number): Promise<void> {
