@@ -4,7 +4,8 @@ import type { JobAction, Steering } from '../../../src/job/steer.ts'
 import type { BulkOperation, NewOperation } from '../../../src/ledger/bulk.ts'
 import type { Place } from '../../../src/ledger/search.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
-import { died, NOW, pushed, type UnderTest } from '../harness.ts'
+import { newGraph } from '../../support/gateway/workflows.ts'
+import { died, jobMessage, NOW, pushed, settleLazily, TERMS, type UnderTest } from '../harness.ts'
 
 const CAUSE = { requestId: 'req_bulk', principal: 'ops' }
 const DEAD = { ...ANY_JOB, states: ['discarded'], isDeadLetter: true } as const
@@ -66,6 +67,23 @@ export function bulkContract({ harness, ledger, row }: UnderTest): void {
       expect(await statesOf(ids)).toEqual(['available', 'available', 'cancelled', 'available'])
       const others = ids.filter((_, i) => i !== 2)
       expect((await actOn(others)).map(({ did }) => did)).toEqual(['cancel', 'cancel', 'cancel'])
+    })
+  })
+
+  describe('the completed step of a workflow', () => {
+    it.each(['retry', 'delete'] as const)('is left alone by a %s', async (action) => {
+      const workflow = newGraph({ a: [], b: ['a'] })
+      await ledger.workflows.create(workflow, NOW)
+      const stands = await ledger.read.workflows.find(workflow.id)
+      const id = stands?.steps[0]?.jobId ?? ''
+      await ledger.claim([jobMessage(id)], TERMS)
+      await ledger.complete(id, {}, { now: NOW + 5, result: '1' })
+      ledger.messageReturned(id, 0)
+      await settleLazily(ledger)
+      const steer: Steering = { ...steering(action), states: ['completed'] }
+      const acted = await ledger.bulk.act([id], steer, { ...TIMES, isAtomic: true })
+      expect(acted).toEqual([{ did: null, id, reason: 'workflow_step', state: 'completed' }])
+      expect(await row(id)).toMatchObject({ state: 'completed', generation: 0, result: '1' })
     })
   })
 

@@ -25,11 +25,15 @@ export function actOn(draft: Draft, id: string, steering: Steering, terms: ActTe
       return isStale(done) ? refused(id, 'not_found', row) : { did: 'cancel', ...done }
     }
     case 'retry': {
+      // Later steps are given its result, which a second run would take away.
+      if (row.state === 'completed' && row.step !== null) return refused(id, 'workflow_step', row)
       const rival = rivalIn(draft, row, job, terms)
       if (rival) return { ...refused(id, 'duplicate', row), rival }
       return { did: 'retry', job: revive(draft, row, terms), before: job }
     }
     case 'delete':
+      // Kept as long as its workflow, as retention does. A workflow has what it needs of a dead letter.
+      if (!row.isDeadLetter && row.step !== null) return refused(id, 'workflow_step', row)
       erase(draft, row, terms.now)
       return { did: 'delete', before: job }
   }
