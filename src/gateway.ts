@@ -128,9 +128,10 @@ async function startOnPostgres(
     ...{ leadership, logger, port: config.port },
     async activate(port, door) {
       clock.settle()
-      const options = { ...place, logger, leadership, clock, isStorageReplicated }
-      const ledger = await openPostgresLedger(options)
       const time = given ?? clock
+      const wall = () => time.wall()
+      const options = { ...place, logger, leadership, clock, wall, isStorageReplicated }
+      const ledger = await openPostgresLedger(options)
       return composeOn(ledger, { ...config, port }, logger, {
         ...{ clock: time, tls, tuning, ledgerId, door },
       })

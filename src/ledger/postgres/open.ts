@@ -28,6 +28,8 @@ export interface PostgresLedgerOptions extends PostgresPlace {
   /** Its holder opens the ledger. Absent: nobody else does, and whoever opened it before is fenced. */
   leadership?: Leadership
   clock?: LedgerClock
+  /** Absent: the clock's. */
+  wall?: () => number
   /** Absent: to the first writable host of the address. */
   connect?: () => Promise<Connection>
   /** The operator says that the storage below PostgreSQL is replicated. */
@@ -70,7 +72,7 @@ export async function openPostgresLedger(options: PostgresLedgerOptions): Promis
   try {
     // First the slot: from then on nobody else changes what is read.
     await slot.take()
-    const wall = () => clock?.wall() ?? Date.now()
+    const wall = options.wall ?? (() => clock?.wall() ?? Date.now())
     const memory = await remembered(schema, reader, owner, wall)
     await durability.start()
     return new PostgresLedger({
