@@ -129,7 +129,14 @@ export function newNodes(plan: readonly CheckedNode[]): NewNode[] {
       return { ...common, isCallback: false, type: null, id: null, source: null }
     const { isCallback, push, id, dependsOn, inputs } = node
     const text = JSON.stringify
-    const source = { dependsOn: text(dependsOn), inputs: text(inputs), request: text(push) }
+    const source = {
+      dependsOn: text(dependsOn),
+      inputs: text(inputs),
+      // Not a value: together they may be larger by far than what the client sent.
+      get request() {
+        return text(push)
+      },
+    }
     return { ...common, isCallback, type: push.type, id, source }
   })
 }

@@ -95,7 +95,13 @@ export function updateRows(schema: string, rows: readonly StoredRow[]): Statemen
   return { text, values: [JSON.stringify(rows)] }
 }
 
-type Bodies = readonly (readonly [id: string, texts: Texts])[]
+type Body = readonly [id: string, texts: Texts]
+type Bodies = readonly Body[]
+
+/** Roughly: without what small texts there are. */
+export function lengthOf([, { errors, result, envelope }]: Body): number {
+  return envelope.length + (errors?.length ?? 0) + (result?.length ?? 0)
+}
 
 export function insertTexts(schema: string, bodies: Bodies): Statement {
   const text = `INSERT INTO ${schema}.job_bodies (id, carry, error, errors, result, envelope)

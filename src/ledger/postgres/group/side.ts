@@ -1,6 +1,7 @@
 /** Rows beside those of the jobs: a table with a text key, from which a group loads and stores rows by their keys. */
 import { snakeCase } from '../../../job/values/snake-case.ts'
 import type { Row, Statement } from '../connection.ts'
+import { inStatements } from './sizes.ts'
 
 /** Of which rows of type `T` can be asked for; `columns` without the key. */
 export interface SideTable<T> {
@@ -83,8 +84,14 @@ export function storeSide(
   const forget = { text: `DELETE FROM ${schema}.${name} WHERE ${key} = ANY($1::text[])` }
   return [
     ...(gone.length > 0 ? [{ ...forget, values: [gone] }] : []),
-    ...(kept.length > 0 ? [upsert(schema, table, kept)] : []),
+    ...inStatements(kept, lengthOf).map((some) => upsert(schema, table, some)),
   ]
+}
+
+function lengthOf({ row }: { row: object }): number {
+  let length = 0
+  for (const value of Object.values(row)) if (typeof value === 'string') length += value.length
+  return length
 }
 
 function upsert(

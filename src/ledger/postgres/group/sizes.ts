@@ -1,8 +1,27 @@
-/** How much text one write may have in memory, and which of its jobs fit. */
+/** How much text one write, and one statement of it, may have in memory. */
 import type { Row, Statement } from '../connection.ts'
 
 /** The most text of one page, in bytes: a page is in memory as a whole. */
 const MAX_BYTES = 16 * 1024 * 1024
+
+/** The most text of one statement, which is in memory several times while it is sent. */
+const MAX_STATEMENT_LENGTH = 2 * 1024 * 1024
+
+/** In order, as many together as one statement may have; at least one. */
+export function inStatements<T>(all: readonly T[], lengthOf: (one: T) => number): T[][] {
+  const parts: T[][] = []
+  let length = MAX_STATEMENT_LENGTH
+  for (const one of all) {
+    const more = lengthOf(one)
+    if (length + more > MAX_STATEMENT_LENGTH) {
+      parts.push([])
+      length = 0
+    }
+    parts.at(-1)?.push(one)
+    length += more
+  }
+  return parts
+}
 
 /** Of `job_bodies b`. */
 export const SIZE = `octet_length(b.envelope) + coalesce(octet_length(b.errors), 0)

@@ -9,6 +9,7 @@ import { type Draft, keyOf, type Loaded, type Wants } from './draft.ts'
 import { errorKeyOf } from './error-codes.ts'
 import type { Counted, Tombstone } from './memory.ts'
 import { readSide, sidesTogether, storeSide, withSides } from './side.ts'
+import { inStatements } from './sizes.ts'
 import { holdersOf, keptKeysOf, readHolders, readKeptKeys, widest } from './unique-keys.ts'
 
 export const NOTHING: Loaded = {
@@ -146,8 +147,8 @@ function storeTexts(schema: string, draft: Draft): Statement[] {
   const added = kept.filter(([id]) => draft.isNew(id))
   const changed = kept.filter(([id]) => !draft.isNew(id))
   return [
-    ...(added.length > 0 ? [columns.insertTexts(schema, added)] : []),
-    ...(changed.length > 0 ? [columns.updateTexts(schema, changed)] : []),
+    ...inStatements(added, columns.lengthOf).map((some) => columns.insertTexts(schema, some)),
+    ...inStatements(changed, columns.lengthOf).map((some) => columns.updateTexts(schema, some)),
   ]
 }
 

@@ -55,6 +55,7 @@ export function createWorkflow(draft: Draft, workflow: NewWorkflow, now: number)
   for (const node of nodes) putNode(draft, id, node)
   const open = new OpenRows(draft, id, settings)
   const news = beginWorkflow(open, nodes, now)
+  for (const node of nodes) forgetRequest(draft, id, node)
   return { outcome: 'created', workflow: standing(draft, id, nodes), news }
 }
 
@@ -67,6 +68,14 @@ function putNode(draft: Draft, id: string, { node, source, feeds, ...row }: NewN
   draft.putSide(STEPS, key, { ...step, ...none, ...times })
   draft.putSide(FEEDS, key, { feeds: JSON.stringify(feeds) })
   if (source !== null) draft.putSide(SOURCES, key, source)
+}
+
+/** Of a step that has begun: its job has it. */
+function forgetRequest(draft: Draft, id: string, { node, source }: NewNode): void {
+  const key = nodeKey(id, node)
+  if (source === null || stepOf(draft, key).progress === 'waiting') return
+  const { dependsOn, inputs } = source
+  draft.putSide(SOURCES, key, { dependsOn, inputs, request: '' })
 }
 
 /** A workflow that has just been stored, as readers see it. */
