@@ -18,12 +18,19 @@ const FILES = [
   'test/properties/hostile',
   'test/properties/life',
 ]
+const ROUND = ['--project', 'crash', '--project', 'services', ...FILES]
+
+/** What `npm test` runs on SQLite only; once, as it is there. */
+const PROJECTS = ['services', 'services-isolated', 'conformance', 'crash']
+const ON_POSTGRES = ['--ledger', 'postgres', ...PROJECTS.flatMap((name) => ['--project', name])]
 
 const USAGE = `npm run soak -- [options]
 
+All tests of gateways with their ledgers on PostgreSQL, then rounds of crashes and random requests.
+
   --rounds N   how often each scenario is played (default 50)
   --seed N     seed of the first round; each later round adds 1 (default: random)
-  --only TEXT  scenarios whose name matches this pattern`
+  --only TEXT  only rounds, of scenarios whose name matches this pattern`
 
 const { values } = parseArgs({
   options: {
@@ -38,7 +45,8 @@ if (values.help) console.log(USAGE)
 else await soak(Number(values.rounds), Number(values.seed), values.only)
 
 /**
- * Each round is a separate run with a new node; half of the rounds use the other queue type.
+ * Each round is a separate run with a new node; half of the rounds use the other queue type, and half of either the
+ * ledger on PostgreSQL.
  * @param {number} rounds
  * @param {number} firstSeed
  * @param {string} [only]
@@ -50,34 +58,41 @@ async function soak(rounds, firstSeed, only) {
   appendFileSync(results, '')
   let failed = 0
   let played = 0
+  let isGreen = true
+  if (only === undefined) {
+    say('Soak: all tests of gateways, with their ledgers on PostgreSQL.')
+    isGreen = (await runTests(ON_POSTGRES, {}, interrupted)) === 0
+  }
   for (let round = 0; round < rounds && !interrupted.aborted; round++) {
     const seed = firstSeed + round
-    say(`Soak: round ${round + 1} of ${rounds}, OJS_CRASH_SEED=${seed} OJS_CRASH_ROUND=${round}.`)
+    const ledger = round % 4 < 2 ? 'sqlite' : 'postgres'
+    const repeat = `OJS_CRASH_SEED=${seed} OJS_CRASH_ROUND=${round} --ledger ${ledger}`
+    say(`Soak: round ${round + 1} of ${rounds}, ${repeat}.`)
     const variables = {
       OJS_CRASH_SEED: String(seed),
       OJS_CRASH_ROUND: String(round),
       OJS_CRASH_RESULTS: results,
     }
-    const code = await playRound(variables, only, interrupted)
+    const args = ['--ledger', ledger, ...ROUND, ...(only ? ['-t', only] : [])]
+    const code = await runTests(args, variables, interrupted)
     if (!interrupted.aborted) played++
     if (!interrupted.aborted && code !== 0) failed++
     console.log(`\n${soakTable(readResults(results))}\n`)
   }
   rmSync(dir, { recursive: true, force: true })
+  if (!isGreen) console.log('Tests failed with a ledger on PostgreSQL: see above.')
   console.log(`${played} of ${rounds} rounds played, ${failed} of them with a failure`)
-  process.exitCode = failed === 0 && played === rounds ? 0 : 1
+  process.exitCode = isGreen && failed === 0 && played === rounds ? 0 : 1
 }
 
 /**
  * The exit code of one run.
+ * @param {string[]} args
  * @param {Record<string, string>} variables
- * @param {string | undefined} only
  * @param {AbortSignal} interrupted
  * @returns {Promise<number>}
  */
-function playRound(variables, only, interrupted) {
-  const projects = ['--project', 'crash', '--project', 'services']
-  const args = [...projects, ...FILES, ...(only ? ['-t', only] : [])]
+function runTests(args, variables, interrupted) {
   const child = spawn(process.execPath, [inRoot('scripts', 'test.mjs'), ...args], {
     cwd: inRoot(),
     env: { TMPDIR: ON_DISK, ...process.env, ...variables },
