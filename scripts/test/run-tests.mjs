@@ -191,13 +191,13 @@ function sharedNode(sbin, dir) {
 }
 
 /**
- * The tests kill processes and never the machine, so nothing is synced.
+ * Its commits are safe, or the gateways would warn; in memory that costs nothing.
  * @param {string} dir
  */
 function sharedPostgres(dir) {
   const bin = findPostgresBin()
   if (!bin) throw new Refusal('PostgreSQL is installed, but not where Debian has it')
-  return new PrivatePostgres({ bin, dir, password: randomUUID(), settings: { fsync: 'off' } })
+  return new PrivatePostgres({ bin, dir, password: randomUUID() })
 }
 
 /** @param {PrivatePostgres} server */

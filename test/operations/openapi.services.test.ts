@@ -158,9 +158,9 @@ describe('answers are as the OpenAPI document says:', () => {
     expect(begun.id ?? begun.operation_id).toBeDefined()
     const operation = `/admin/operations/${begun.id ?? begun.operation_id}`
     await ask('GET', operation)
+    await untilState(gateway, d, 'cancelled')
     await ask('POST', `${operation}/stop`)
     await ask('GET', '/admin/operations')
-    await untilState(gateway, d, 'cancelled')
     await ask('POST', '/admin/jobs/bulk/retry', { filter, confirm: true })
     await ask('POST', '/admin/jobs/bulk/delete', { filter, confirm: true })
   })

@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest'
-import { openDatabase } from '../../src/ledger/sqlite/sql/driver.ts'
 import { OJSClient } from '../../src/sdk/index.ts'
 import { fetchOne, freshQueue, gatewayForAll } from './harness.ts'
 
@@ -295,11 +294,14 @@ it('schemas survive a restart, and OJS_SCHEMA_STRICT then refuses unregistered o
 it('at most 10,000 schemas can be registered', async () => {
   const last = await register()
   await gateway.stop()
-  const db = await openDatabase(gateway.ledgerPath)
-  db.exec(`INSERT INTO schemas (uri, type, version, content, created_at)
-    WITH RECURSIVE n(i) AS (SELECT (SELECT COUNT(*) FROM schemas) UNION ALL SELECT i + 1 FROM n WHERE i < 9999)
-    SELECT 'urn:planted:' || i, 'a', 1, 'true', 0 FROM n`)
-  db.close()
+  await gateway.ledger.rows(
+    `INSERT INTO schemas (uri, type, version, content, created_at)
+      WITH RECURSIVE n(i) AS (SELECT (SELECT COUNT(*) FROM schemas) UNION ALL SELECT i + 1 FROM n WHERE i < 9999)
+      SELECT 'urn:planted:' || i, 'a', 1, 'true', 0 FROM n`,
+    `INSERT INTO schemas (registration, uri, type, version, content, created_at)
+      SELECT -i, 'urn:planted:' || i, 'a', 1, 'true', 0
+      FROM generate_series((SELECT count(*) FROM schemas), 9999) i`,
+  )
   await gateway.restart()
   const post = (uri: string) => gateway.request('POST', SCHEMAS, { uri, ...EMAIL })
   const refused = await post(freshUri())

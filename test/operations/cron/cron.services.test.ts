@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import { openDatabase } from '../../../src/ledger/sqlite/sql/driver.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
 import { HeldClock } from '../../support/time/held-clock.ts'
 import {
@@ -521,16 +520,20 @@ it('a time that daylight saving time skips is reported together with the tick be
 })
 
 it('at most 10,000 cron jobs can be registered', async () => {
-  const change = async (sql: string) => {
+  const change = async (sql: string, onPostgres?: string) => {
     await gateway.stop()
-    const db = await openDatabase(gateway.ledgerPath)
-    db.exec(sql)
-    db.close()
+    await gateway.ledger.rows(sql, onPostgres)
     await gateway.restart()
   }
-  await change(`INSERT INTO cron_jobs (name, enabled, expression, timezone, overlap, created_at, template)
-    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)
-    SELECT 'planted-' || i, 0, '* * * * *', 'UTC', 'skip', 0, '{"type":"a","args":[]}' FROM n`)
+  await change(
+    `INSERT INTO cron_jobs (name, enabled, expression, timezone, overlap, created_at, template)
+      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)
+      SELECT 'planted-' || i, 0, '* * * * *', 'UTC', 'skip', 0, '{"type":"a","args":[]}' FROM n`,
+    `WITH n AS (SELECT i, 'planted-' || i AS name FROM generate_series(1, 9999) i), templates AS (
+        INSERT INTO cron_templates SELECT name, '{"type":"a","args":[]}', 'default' FROM n)
+      INSERT INTO cron_jobs (name, seq, run_count, is_enabled, expression, timezone, overlap, created_at)
+      SELECT name, -i, 0, false, '* * * * *', 'UTC', 'skip', 0 FROM n`,
+  )
   const last = { name: 'last', cron: '@yearly', type: 'a' }
   expect((await post(last)).status).toBe(201)
   const refused = await post({ ...last, name: 'one-more' })
@@ -541,5 +544,8 @@ it('at most 10,000 cron jobs can be registered', async () => {
   })
   const { body } = await gateway.request('GET', '/ojs/v1/cron?limit=1&offset=9999')
   expect(body.cron_jobs[0].name).toBe('last')
-  await change('DELETE FROM cron_jobs')
+  await change(
+    'DELETE FROM cron_jobs',
+    'WITH templates AS (DELETE FROM cron_templates) DELETE FROM cron_jobs',
+  )
 })

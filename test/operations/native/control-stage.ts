@@ -7,7 +7,6 @@ import { RabbitBroker } from '../../../src/broker/rabbit-broker.ts'
 import { readConfig } from '../../../src/config/config.ts'
 import { brokerHooks } from '../../../src/gateway.ts'
 import type { JobRow } from '../../../src/job/job.ts'
-import { openSqliteLedger } from '../../../src/ledger/sqlite/open.ts'
 import { type Service, startAll, stopAll } from '../../../src/lifecycle.ts'
 import { createLogger } from '../../../src/logger.ts'
 import type { Deps } from '../../../src/operations/deps.ts'
@@ -29,6 +28,7 @@ import { createJobEvents } from '../../../src/telemetry/events.ts'
 import { uuid7 } from '../../../src/uuid.ts'
 import { createVhost, type Vhost } from '../../support/broker/rabbit.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
+import { newLedger } from '../../support/gateway/test-ledger.ts'
 import { AheadClock } from '../../support/time/ahead-clock.ts'
 import { forAll } from '../../support/time/late.ts'
 
@@ -72,8 +72,8 @@ async function openStage(): Promise<Stage> {
     OJS_CONTROL_SCOPE: 'any',
   })
   const logger = createLogger('silent')
-  const path = join(dir, 'ojs.db')
-  const ledger = await openSqliteLedger({ path, sync: 'full', logger })
+  const own = await newLedger(join(dir, 'ojs.db'))
+  const ledger = await own.open()
   const clock = new AheadClock()
   const events: JobEvent[] = []
   const broker = new RabbitBroker(
@@ -170,6 +170,7 @@ async function openStage(): Promise<Stage> {
       await connection.close()
       await stopAll(services, AbortSignal.timeout(10_000), logger)
       await ledger.close()
+      await own.remove()
       await vhost.drop()
       rmSync(dir, { recursive: true, force: true })
     },

@@ -1,4 +1,3 @@
-import { copyFileSync } from 'node:fs'
 import { expect, it, onTestFinished } from 'vitest'
 import { createVhost, vhostForAll } from '../../support/broker/rabbit.ts'
 import { startTestGateway, type TestGateway } from '../../support/gateway/in-process.ts'
@@ -48,19 +47,18 @@ it('health warns ledger_is_older after an older ledger was restored, until a res
   })
   const epochs = async () =>
     (await own.exchanges()).filter((name) => name.startsWith('ojs.system.ledger.'))
-  const backup = `${gateway.ledgerPath}.backup`
   await gateway.push('default')
   await expect.poll(() => own.exchanges()).toContain('ojs.system.origin')
   const first = await epochs()
   expect(first).toHaveLength(1)
   await gateway.stop()
-  copyFileSync(gateway.ledgerPath, backup)
+  const restore = await gateway.ledger.backUp()
 
   await gateway.restart()
   await expect.poll(epochs).not.toEqual(first)
   expect(await codes(gateway)).toEqual([])
   await gateway.stop()
-  copyFileSync(backup, gateway.ledgerPath)
+  await restore()
 
   await gateway.restart()
   await expect.poll(() => codes(gateway)).toEqual(['ledger_is_older'])

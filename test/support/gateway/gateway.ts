@@ -16,8 +16,9 @@ import { newLedger, type TestLedger } from './test-ledger.ts'
 const MAIN = fileURLToPath(new URL('../../../dist/main.js', import.meta.url))
 const START_TIMEOUT_MS = 30_000
 const STOP_TIMEOUT_MS = 30_000
-/** The second: as one that waits beside another on the same ledger. */
-const LISTENING = new Set(['gateway listening', 'standing by'])
+const SERVING = 'gateway listening'
+/** As one that waits beside another on the same ledger; on one of its own, until the process before is known to be gone. */
+const WAITING = 'standing by'
 
 export interface GatewayOptions {
   amqpUrl: string
@@ -144,7 +145,9 @@ export class Gateway {
     })
     closeSync(log)
     this.#watch(this.#child)
-    const { url } = await this.log.next(({ msg }) => LISTENING.has(String(msg)), {
+    const isShared = (this.#options.ledger ?? this.#options.env?.['OJS_LEDGER']) !== undefined
+    const isUp = ({ msg }: LogLine) => msg === SERVING || (isShared && msg === WAITING)
+    const { url } = await this.log.next(isUp, {
       what: 'the gateway to listen',
       timeoutMs: START_TIMEOUT_MS,
       ended: () => (this.isRunning ? undefined : 'it ended'),
@@ -169,8 +172,8 @@ export class Gateway {
   #variables(): Record<string, string> {
     return {
       OJS_PORT: String(this.#port),
-      OJS_LEDGER: this.ledger.url,
       OJS_AMQP_URL: this.#options.amqpUrl,
+      ...this.ledger.variables,
       ...this.#options.env,
     }
   }

@@ -50,7 +50,7 @@ export async function startTestGateway(
     const { config } = readConfig({
       OJS_PORT: '0',
       OJS_AMQP_URL: amqpUrl,
-      OJS_LEDGER: ledger.url,
+      ...ledger.variables,
       OJS_LOG_LEVEL: process.env['OJS_TEST_LOG'] ?? 'silent',
       ...env,
       ...more,

@@ -1,9 +1,14 @@
 import { randomUUID } from 'node:crypto'
+import { copyFileSync } from 'node:fs'
 import { testVariables } from '../../../scripts/test/environment.mjs'
-import { readAddress } from '../../../src/ledger/postgres/address.ts'
+import type { Ledger } from '../../../src/ledger/ledger.ts'
+import { type PostgresAddress, readAddress } from '../../../src/ledger/postgres/address.ts'
 import { type Connection, connectWritable } from '../../../src/ledger/postgres/connection.ts'
+import { openPostgresLedger } from '../../../src/ledger/postgres/open.ts'
 import { schemaOf } from '../../../src/ledger/postgres/schema.ts'
+import { openSqliteLedger } from '../../../src/ledger/sqlite/open.ts'
 import { openDatabase } from '../../../src/ledger/sqlite/sql/driver.ts'
+import { SILENT } from '../time/silent.ts'
 
 /** `npm test -- --ledger postgres`: the gateways of all tests have their ledgers on PostgreSQL. */
 export const isOnPostgres = process.env[testVariables.ledger] === 'postgres'
@@ -15,8 +20,14 @@ type Row = any
 export interface TestLedger {
   /** For `OJS_LEDGER`. */
   readonly url: string
-  /** The rows of a statement, while no gateway runs. `onPostgres`: where PostgreSQL's tables differ. */
+  /** For a gateway: the ledger, and no warning that the machine of a test may be lost. */
+  readonly variables: Readonly<Record<string, string>>
+  /** While no gateway runs, as the rest. */
+  open(): Promise<Ledger>
+  /** The rows of a statement, which may also write. `onPostgres`: where PostgreSQL's tables differ. */
   rows(text: string, onPostgres?: string): Promise<Row[]>
+  /** Resolves to what puts the ledger back to what it is now. */
+  backUp(): Promise<() => Promise<void>>
   remove(): Promise<void>
 }
 
@@ -31,6 +42,8 @@ export function newLedger(path: string, prefix?: string): Promise<TestLedger> {
 function ownFile(path: string): TestLedger {
   return {
     url: `sqlite:${path}`,
+    variables: { OJS_LEDGER: `sqlite:${path}` },
+    open: () => openSqliteLedger({ path, sync: 'full', logger: SILENT }),
     async rows(text) {
       const db = await openDatabase(path)
       try {
@@ -38,6 +51,11 @@ function ownFile(path: string): TestLedger {
       } finally {
         db.close()
       }
+    },
+    async backUp() {
+      const copy = `${path}.backup`
+      copyFileSync(path, copy)
+      return async () => copyFileSync(copy, path)
     },
     // It goes with its folder.
     remove: async () => {},
@@ -63,13 +81,26 @@ export async function databaseOn(
     own.pathname = `/${database}`
     return own.href.replace(`@${own.host}`, `@${hosts}`)
   }
+  const admin = onHosts('postgres')
+  const copies: string[] = []
+  const drop = (database: string) => ask(admin, `DROP DATABASE IF EXISTS ${database} WITH (FORCE)`)
   await ask(server, `CREATE DATABASE ${name}`)
   const path = `SET search_path TO ${schemaOf(prefix)}`
-  const drop = `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`
   return {
     url: onHosts(name),
+    variables: { OJS_LEDGER: onHosts(name), OJS_LEDGER_REPLICATED: '1' },
+    open: () => openPostgresLedger({ address: addressOf(onHosts(name)), prefix, logger: SILENT }),
     rows: (text, onPostgres = text) => ask(onHosts(name), path, onPostgres),
-    remove: async () => void (await ask(onHosts('postgres'), drop)),
+    async backUp() {
+      const copy = `${name}_${copies.length}`
+      await ask(admin, `CREATE DATABASE ${copy} TEMPLATE ${name}`)
+      copies.push(copy)
+      return async () => {
+        await drop(name)
+        await ask(admin, `CREATE DATABASE ${name} TEMPLATE ${copy}`)
+      }
+    },
+    remove: async () => void (await Promise.all([name, ...copies].map(drop))),
   }
 }
 
@@ -88,8 +119,12 @@ export async function ask(url: string, ...texts: string[]): Promise<Row[]> {
 }
 
 function connectionTo(url: string): Promise<Connection> {
+  return connectWritable(addressOf(url), { connectMs: 30_000, answerMs: 60_000 })
+}
+
+function addressOf(url: string): PostgresAddress {
   const mistakes: string[] = []
   const address = readAddress(url, mistakes)
   if (!address) throw new Error(mistakes.join())
-  return connectWritable(address, { connectMs: 30_000, answerMs: 60_000 })
+  return address
 }

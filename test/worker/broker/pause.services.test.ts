@@ -1,12 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { openSqliteLedger } from '../../../src/ledger/sqlite/open.ts'
 import { AmqpLink } from '../../../src/worker/connection.ts'
 import { Intake } from '../../../src/worker/consumers.ts'
 import { GatewayRpc } from '../../../src/worker/gateway-rpc.ts'
 import { withDefaults } from '../../../src/worker/options.ts'
 import { gatewayForAll } from '../../operations/harness.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
-import { SILENT } from '../../support/time/silent.ts'
 import { benchIn, broadcast, gate, ready } from '../harness.ts'
 
 const { vhost, gateway } = gatewayForAll()
@@ -101,8 +99,7 @@ test('a native worker consumes again after a restart of the gateway that resumed
   expect(await consumers()).toBe(0)
   await gateway.stop()
   // The state that a gateway leaves when it is killed between its commit and its broadcast.
-  const path = gateway.ledgerPath
-  const ledger = await openSqliteLedger({ path, sync: 'full', logger: SILENT })
+  const ledger = await gateway.ledger.open()
   await ledger.pauses.resume(queue, Date.now())
   await ledger.close()
   await gateway.restart()
