@@ -2,6 +2,7 @@ import type { Options } from 'amqplib'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { Method } from '../support/broker/wire.ts'
 import { eventually } from '../support/gateway/in-process.ts'
+import { isOnPostgres } from '../support/gateway/test-ledger.ts'
 import {
   amqpStage,
   answerTo,
@@ -65,11 +66,15 @@ it('AMQP-003 declares job queues durable, not exclusive, not auto-delete', async
   expect(await declare({ exclusive: true })).toBeOneOf([405, 406])
 })
 
-it('declares all other queues alike, but for the owner queue, which is a lock', async () => {
+it('declares all other queues alike, but for those that tell who serves, which go with their gateway', async () => {
   await clients.retried('lasting')
   const queues = wire.all('QueueDeclare', { passive: false }).map(({ fields }) => fields)
-  const isLock = ({ queue }: Method['fields']) => queue === 'ojs.system.owner'
-  expect(queues.filter(isLock)).toMatchObject([{ durable: false, exclusive: true }])
+  // The second: one for each gateway that shares its ledger.
+  const isLock = ({ queue }: Method['fields']) =>
+    queue === 'ojs.system.owner' || /^ojs\.system\.gateways\.[\w-]+$/.test(String(queue))
+  const locks = queues.filter(isLock)
+  expect(locks).toHaveLength(isOnPostgres ? 2 : 1)
+  for (const lock of locks) expect(lock).toMatchObject({ durable: false, exclusive: true })
   const others = queues.filter((fields) => !isLock(fields))
   const kinds = ['dlx.lasting', 'control.lasting', 'retry.lasting']
   for (const kind of [...kinds.map((name) => `ojs.queue.${name}`), 'ojs.system.dead-letters']) {
@@ -263,9 +268,10 @@ describe('every job message: of a PUSH, a batch, a schedule and a retry', () => 
 
 describe('names of exchanges and queues', () => {
   // The last two are declared some seconds after a queue, on a slow machine before this test.
-  const EXCHANGES = /^ojs\.(exchange\.(direct|dlx|retry|delayed)|system\.(origin|marker\.[\w-]+))$/
+  const EXCHANGES =
+    /^ojs\.(exchange\.(direct|dlx|retry|delayed)|system\.(gateways|ledger\.[\w.:-]+|origin|marker\.[\w-]+))$/
   const QUEUES =
-    /^ojs\.(queue\.[a-z]+|queue\.(dlx|control)\.[a-z]+|queue\.retry\.[a-z]+\.\d+|system\.[a-z-]+(\.dlx)?)$/
+    /^ojs\.(queue\.[a-z]+|queue\.(dlx|control)\.[a-z]+|queue\.retry\.[a-z]+\.\d+|system\.[a-z-]+(\.dlx)?|system\.gateways\.[\w-]+)$/
 
   it('AMQP-031 follows the OJS entity naming conventions', async () => {
     const named = (name: string, field: string) =>
