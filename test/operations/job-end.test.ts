@@ -153,6 +153,8 @@ async function leased(id: string, end: () => Promise<unknown>): Promise<void> {
 function fetched(arrival: Delivery): Promise<unknown> {
   const arrivals = [arrival]
   stage.deps.broker.take = async () => arrivals.splice(0)
+  stage.deps.broker.peek = () => []
+  stage.deps.broker.takeThese = () => []
   const signal = new AbortController().signal
   return fetch(stage.deps, { queues: ['default'] }, CONTEXT, signal)
 }
