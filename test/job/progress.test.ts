@@ -62,6 +62,13 @@ test('events come no faster than one a second, whatever the pace of the reports'
   expect(told).toEqual([10_000, 11_000, 12_000, 13_000])
 })
 
+test('an event is due at once when the clock was set back', () => {
+  const { note } = at(10_000, 0.1)
+  expect(at(10_999, 0.2, note).isTold).toBe(false)
+  expect(at(9_999, 0.2, note)).toMatchObject({ isTold: true, note: { toldAt: 9_999 } })
+  expect(at(10_000, 0.2, note)).toMatchObject({ isTold: false, note: { toldAt: 10_000 } })
+})
+
 describe('what is shown', () => {
   const { note } = at(0, 0.4)
   const row = (state: 'active' | 'completed' | 'retryable' | 'discarded', attempt = 1) => ({
