@@ -20,9 +20,9 @@ function runOne(): void {
 }
 
 /** Runs `work` up to its first pause, and what is left in slices. */
-export function startNow<T>(work: Generator<unknown, T>): T | Promise<T> {
+export function startNow<T>(work: Generator<unknown, T>, sliceMs = SLICE_MS): T | Promise<T> {
   const step = work.next()
-  return step.done ? step.value : inSlices(work, step.value)
+  return step.done ? step.value : inSlices(work, step.value, sliceMs)
 }
 
 /**
@@ -30,10 +30,14 @@ export function startNow<T>(work: Generator<unknown, T>): T | Promise<T> {
  * between two slices, however many such works there are. `work` pauses (`yield`) at least every few
  * milliseconds; where it yields a promise, it goes on when that is fulfilled.
  */
-export async function inSlices<T>(work: Generator<unknown, T>, first?: unknown): Promise<T> {
+export async function inSlices<T>(
+  work: Generator<unknown, T>,
+  first?: unknown,
+  sliceMs = SLICE_MS,
+): Promise<T> {
   for (let pause = first; ; ) {
     await (pause ?? nextTurn())
-    const until = performance.now() + SLICE_MS
+    const until = performance.now() + sliceMs
     do {
       const step = work.next()
       if (step.done) return step.value

@@ -8,6 +8,8 @@ import { QueueSender, type RelayOutcome } from './queue-sender.ts'
 import { TooLargeJobs } from './too-large-jobs.ts'
 
 const PAGE = 500
+/** While jobs come, the outbox is empty many times a second. */
+const TOLD_EVERY_MS = 1_000
 /** Bytes offered per event-loop turn: messages that the publisher refuses stay in memory until its end. */
 const TURN_BYTES = 16 * 1024 * 1024
 
@@ -45,7 +47,9 @@ export class Outbox {
   #lookedAtAll = Number.NEGATIVE_INFINITY
   readonly #tooLarge: TooLargeJobs
   #inFlight = 0
+  /** Since the last line of the log. */
   #counts = { published: 0, failed: 0 }
+  #toldAt = Number.NEGATIVE_INFINITY
   #onSettled: (() => void) | null = null
 
   constructor(deps: Deps, options: OutboxOptions) {
@@ -97,11 +101,12 @@ export class Outbox {
 
   async stop(deadline: AbortSignal): Promise<void> {
     for (const line of this.#lines.values()) line.stop()
-    if (this.#inFlight === 0) return
+    if (this.#inFlight === 0) return this.#tell()
     const settled = new Promise<void>((resolve) => {
       this.#onSettled = resolve
     })
     await untilDeadline(settled, deadline)
+    this.#tell()
   }
 
   /** Offers the passed messages from memory: walking the outbox from the oldest of them could be long. */
@@ -252,9 +257,14 @@ export class Outbox {
   }
 
   #onAllSettled(): void {
+    if (this.#deps.clock.now() - this.#toldAt >= TOLD_EVERY_MS) this.#tell()
+    this.#onSettled?.()
+  }
+
+  #tell(): void {
     const { published, failed } = this.#counts
     this.#counts = { published: 0, failed: 0 }
+    this.#toldAt = this.#deps.clock.now()
     if (published + failed > 0) this.#deps.logger.info({ published, failed }, 'outbox relayed')
-    this.#onSettled?.()
   }
 }

@@ -113,6 +113,21 @@ export function concurrencyContract({ harness, ledger, row, runs }: UnderTest): 
       expect((await row((await pushed(ledger)).id)).outbox).not.toBeNull()
     })
 
+    it('goes with 99 others at most at once; a review lets the rest go', async () => {
+      const first = await running(1)
+      const blocking = await push(1, { priority: 9 })
+      const jobs = Array.from({ length: 130 }, () => newJob(of(1_000)))
+      await ledger.insertAll(jobs, NOW)
+      expect(ledger.known.held('default')).toBe(131)
+      await complete(first)
+      expect(released()).toHaveLength(100)
+      expect(released()[0]).toBe(blocking)
+      expect(ledger.known.held('default')).toBe(31)
+      await ledger.concurrency.review('', 10)
+      expect(ledger.known.held('default')).toBe(0)
+      expect(new Set(released())).toEqual(new Set([blocking, ...jobs.map(({ id }) => id)]))
+    })
+
     it('is held back behind 256 of them, whatever the limit, and goes when one of them starts', async () => {
       const jobs = Array.from({ length: 260 }, () => newJob(of(10_000)))
       await ledger.insertAll(jobs, NOW)
@@ -498,6 +513,16 @@ export function concurrencyContract({ harness, ledger, row, runs }: UnderTest): 
       const plain = await ask(id, { isKeyed: false })
       expect(plain).toMatchObject({ decision: 'run', isBegun: false, start: null })
       expect(await row(id)).toEqual(before)
+    })
+
+    it('lets the line of another queue go when the job waits for its worker’s message again', async () => {
+      const id = await push(1, { queue: 'native' })
+      await claimNative(id)
+      const other = await push(1)
+      expect(await isHeld(other)).toBe(true)
+      const lost = { ...FAILED, to: 'available' } as const
+      await failAttempt(ledger, id, fenceOf(await row(id)), lost)
+      expect(released()).toEqual([other])
     })
 
     it('leaves the key in the list of keys when the job waits for its worker’s message again', async () => {

@@ -39,6 +39,8 @@ import {
   type Source,
 } from './sources.ts'
 
+/** Work on many jobs goes on for minutes: it asks again and again, and nobody waits for its answers. */
+const IDS_SLICE_MS = 2
 /** Keys that are taken before the search may pause. */
 const KEYS_PER_STEP = 64
 
@@ -73,7 +75,7 @@ export class SqliteSearch implements JobSearch {
   }
 
   ids(filter: JobFilter, after: Place | null, limit: number): ReturnType<JobSearch['ids']> {
-    return this.#run(findIds(this.#store, filter, after, limit))
+    return this.#run(findIds(this.#store, filter, after, limit), IDS_SLICE_MS)
   }
 
   deadLetterStats(queues: readonly string[]): Promise<DeadLetterStats> {
@@ -93,8 +95,8 @@ export class SqliteSearch implements JobSearch {
   }
 
   /** Every step reads committed rows: no write's transaction is open between two turns. */
-  async #run<T>(work: Generator<void, T>): Promise<T> {
-    return await this.#access.read(() => startNow(reading(this.#access, work)))
+  async #run<T>(work: Generator<void, T>, sliceMs?: number): Promise<T> {
+    return await this.#access.read(() => startNow(reading(this.#access, work), sliceMs))
   }
 }
 
