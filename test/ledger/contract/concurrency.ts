@@ -227,6 +227,20 @@ export function concurrencyContract({ harness, ledger, row, runs }: UnderTest): 
       expect(ledger.known.held('a')).toBe(0)
     })
 
+    it('that holds a job back is news, no change of state, and lets one before it go that may start', async () => {
+      const strict = await push(1)
+      const other = await push(1, { queue: 'b' })
+      expect(await claim(other)).toBe('claimed')
+      // Behind the message of the strict one, of which it does not know that it may not start.
+      const before = await push(2, { priority: 9 })
+      expect(await isHeld(before)).toBe(true)
+      listen()
+      expect(await claim(strict)).toBe('held')
+      expect(news.flatMap(({ held }) => held)).toEqual(['default'])
+      expect(released()).toEqual([before])
+      expect((await ledger.read.history.find(strict))?.changes).toHaveLength(1)
+    })
+
     it('holds back a due retry, and a due schedule, that come before the promoter', async () => {
       const retried = await running(2)
       const terms = { dueAt: NOW, delayMs: 1, retryQueueMs: 1_000, isMessageBack: true }
