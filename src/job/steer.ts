@@ -47,12 +47,20 @@ export type Refusal =
 
 type Steered = Pick<JobStanding, 'state' | 'queue' | 'isDeadLetter' | 'expiresAt'>
 
-/** Null: the job may be touched, as far as its own row tells. `retriedAs`: see `Carry`. */
+/** What stands beside the row. */
+interface Beside {
+  /** See `Carry`. */
+  retriedAs: string | undefined
+  /** Has it, or had it, a place in a workflow that is kept? */
+  isStep(): boolean
+  wall: number
+}
+
+/** Null: the job may be touched, but for its unique key. */
 export function refusalOf(
   { action, states, deadLettersOnly, sparesRetried, scope }: Steering,
   row: Steered | null,
-  retriedAs: string | undefined,
-  wall: number,
+  { retriedAs, isStep, wall }: Beside,
 ): Refusal | null {
   if (row === null || isErased(row.state)) return 'not_found'
   if (scope !== null && !isInScope(scope, row.queue)) return 'not_found'
@@ -60,5 +68,14 @@ export function refusalOf(
   if (deadLettersOnly && !row.isDeadLetter) return 'not_dead_letter'
   // It would be discarded again at once.
   if (action === 'retry' && isExpired(row, wall)) return 'expired'
-  return sparesRetried && retriedAs !== undefined ? 'retried' : null
+  if (sparesRetried && retriedAs !== undefined) return 'retried'
+  return isNeeded(action, row) && isStep() ? 'workflow_step' : null
+}
+
+/** If it is a step. */
+function isNeeded(action: JobAction, { state, isDeadLetter }: Steered): boolean {
+  // Later steps are given its result, which a second run would take away.
+  if (action === 'retry') return state === 'completed'
+  // Kept as long as its workflow, as retention does. A workflow has what it needs of a dead letter.
+  return action === 'delete' && !isDeadLetter
 }

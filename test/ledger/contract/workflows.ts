@@ -514,6 +514,38 @@ export function workflowContract({ harness, row, ...under }: UnderTest): void {
     })
   })
 
+  describe('a step that is over', () => {
+    const act = async (action: 'retry' | 'delete', id: string) => {
+      const states = ['completed', 'cancelled', 'discarded'] as const
+      const bounds = { states, deadLettersOnly: false, sparesRetried: false, scope: null }
+      const terms = { now: NOW + 9, wall: NOW, cause: {}, maxMs: 1_000 }
+      const [one] = await ledger.bulk.act([id], { action, ...bounds }, terms)
+      return one?.did ?? one?.reason
+    }
+
+    it('is not deleted, nor retried if it is completed, as long as there is its workflow', async () => {
+      const workflow = await create(newGraph({ a: [], b: [] }))
+      await complete(workflow, 'a')
+      const [a, b] = [await jobOf(workflow, 'a'), await jobOf(workflow, 'b')]
+      await ledger.cancel(b.id, NOW)
+      expect([await act('delete', a.id), await act('retry', a.id)]).toEqual([
+        'workflow_step',
+        'workflow_step',
+      ])
+      expect(await act('delete', b.id)).toBe('workflow_step')
+      expect(await row(a.id)).toMatchObject({ state: 'completed', generation: 0 })
+      expect(await act('retry', b.id)).toBe('retry')
+    })
+
+    it('is deleted if it is a dead letter: its workflow has what it needs of it', async () => {
+      const workflow = await create(newGraph({ a: [], b: ['a'] }))
+      const lease = await claim(workflow, 'a')
+      await discard(lease)
+      expect(await act('delete', lease.id)).toBe('delete')
+      expect(await stepOf(workflow, 'a')).toMatchObject({ progress: 'failed', state: 'discarded' })
+    })
+  })
+
   describe('a failed step', () => {
     it('cancels all steps that depend on it at once, and no other step', async () => {
       const chain = Object.fromEntries(

@@ -16,7 +16,11 @@ import { keyHolders } from './unique.ts'
 export function actOn(draft: Draft, id: string, steering: Steering, terms: ActTerms): Acted {
   const row = draft.row(id)
   const job = row && draft.job(row)
-  const reason = refusalOf(steering, job, job?.carry?.retriedAs, terms.wall)
+  const reason = refusalOf(steering, job, {
+    retriedAs: job?.carry?.retriedAs,
+    isStep: () => row?.step != null,
+    wall: terms.wall,
+  })
   if (row === null || job === null || reason !== null)
     return refused(id, reason ?? 'not_found', row)
   switch (steering.action) {

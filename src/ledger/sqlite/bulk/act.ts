@@ -12,7 +12,11 @@ import { eraseJob, reviveJob } from '../writes/dead-letters.ts'
 /** In a write that is protected. */
 export function actOn(store: Store, id: string, steering: Steering, terms: ActTerms): Acted {
   const row = toJobRow(store.statements.find.get(id))
-  const reason = refusalOf(steering, row, row?.carry?.retriedAs, terms.wall)
+  const reason = refusalOf(steering, row, {
+    retriedAs: row?.carry?.retriedAs,
+    isStep: () => store.workflows.statements.isStep.get(id) !== undefined,
+    wall: terms.wall,
+  })
   if (row === null || reason !== null) return refused(id, reason ?? 'not_found', row)
   switch (steering.action) {
     case 'cancel':
@@ -30,8 +34,6 @@ function cancel(store: Store, row: JobRow, { now, cause }: ActTerms): Acted {
 }
 
 function retry(store: Store, row: JobRow, { now, cause }: ActTerms): Acted {
-  // Later steps are given its result, which a second run would take away.
-  if (row.state === 'completed' && isStep(store, row)) return refused(row.id, 'workflow_step', row)
   const job = reviveJob(store, row, now, cause)
   if (!('outcome' in job)) return { did: 'retry', job, before: row }
   const { outcome: _, ...rival } = job
@@ -39,12 +41,6 @@ function retry(store: Store, row: JobRow, { now, cause }: ActTerms): Acted {
 }
 
 function erase(store: Store, row: JobRow, { now }: ActTerms): Acted {
-  // Kept as long as its workflow, as retention does. A workflow has what it needs of a dead letter.
-  if (!row.isDeadLetter && isStep(store, row)) return refused(row.id, 'workflow_step', row)
   eraseJob(store, row, now)
   return { did: 'delete', before: row }
-}
-
-function isStep({ workflows }: Store, { id }: JobRow): boolean {
-  return workflows.statements.isStep.get(id) !== undefined
 }
