@@ -975,6 +975,19 @@ export function workflowContract({ harness, row, ...under }: UnderTest): void {
       expect(await ledger.read.workflows.find(workflow.id)).toBeNull()
     })
 
+    it('starts at the corrected time for the jobs of such a workflow too', async () => {
+      const workflow = await create(newGraph({ a: [] }))
+      const { id } = await jobOf(workflow, 'a')
+      await complete(workflow, 'a')
+      ledger.messageReturned(id, 0)
+      await settleLazily(ledger)
+      const before = NOW - 1_000
+      await ledger.boundEnds(before, 100)
+      for (const _ of ['the workflow', 'its job'])
+        await ledger.prune({ ...ALL, completed: before + 1 }, before, 100)
+      expect(await ledger.read.find(id)).toBeNull()
+    })
+
     it('removes an ended workflow, and its jobs in the next run', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'] }))
       const { id } = await jobOf(workflow, 'a')

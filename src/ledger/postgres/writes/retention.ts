@@ -51,7 +51,7 @@ export function pruneBatch(
   }
   if (left > 0) left -= pruneTombstones(draft, schema, cutoffs.withdrawn, left)
   if (left > 0) left -= pruneKeptKeys(draft, schema, now, left)
-  if (left > 0) left -= pruneWorkflows(draft, cutoffs.completed, left)
+  if (left > 0) left -= pruneWorkflows(draft, { cutoff: cutoffs.completed, now }, left)
   return limit - left
 }
 
@@ -112,10 +112,14 @@ function remove(draft: Draft, row: KeptRow, now: number): void {
 }
 
 /**
- * Prunes ended workflows, after which their jobs are prunable like others: all by the retention time of completed jobs, so that few job rows have to wait for their workflow. The
- * last workflow may exceed `limit`. Returns how many rows went: of workflows, and of their nodes.
+ * Prunes ended workflows, after which their jobs are prunable like others: all by the retention time of completed
+ * jobs, so that few job rows have to wait for their workflow. The last workflow may exceed `limit`. Returns how many rows went: of workflows, and of their nodes.
  */
-function pruneWorkflows(draft: Draft, cutoff: number, limit: number): number {
+function pruneWorkflows(
+  draft: Draft,
+  { cutoff, now }: { cutoff: number; now: number },
+  limit: number,
+): number {
   const text = `SELECT id, nodes FROM ${draft.schema}.workflows
     WHERE ended_at IS NOT NULL AND ended_at < $1 ORDER BY ended_at, seq LIMIT $2`
   const found = draft.ask({ text, values: [cutoff, Math.min(limit, MAX_WORKFLOWS)] })
@@ -139,15 +143,19 @@ function pruneWorkflows(draft: Draft, cutoff: number, limit: number): number {
   releaseJobs(
     draft,
     chosen.flatMap(({ keys }) => keys),
+    now,
   )
   for (const { id, keys } of chosen) forget(draft, id, keys)
   return rows
 }
 
-/** The jobs of these nodes are no steps any more. */
-function releaseJobs(draft: Draft, keys: readonly string[]): void {
+/** The jobs of these nodes are no steps any more; what `boundEnds` does for other rows, which it finds by index. */
+function releaseJobs(draft: Draft, keys: readonly string[], now: number): void {
   const jobs = draft.rows(keys.flatMap((key) => draft.side(STEPS, key)?.jobId ?? []))
-  for (const row of jobs) if (row.step !== null) draft.change(row, { step: null })
+  for (const row of jobs) {
+    const endedAt = row.endedAt && Math.min(row.endedAt, now)
+    if (row.step !== null) draft.change(row, { step: null, endedAt })
+  }
 }
 
 function forget(draft: Draft, id: string, keys: readonly string[]): void {
