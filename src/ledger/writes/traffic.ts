@@ -45,6 +45,9 @@ export interface TrafficNote {
   ms: number
 }
 
+/** A queue that is forgotten: what was noted of it before does not count any more. */
+export type Forgotten = string
+
 /** `isTimed`: `startedAt` is when the attempt began. `elapsedMs`: how long it took, as its worker reports. */
 export interface Timing {
   isTimed: boolean
@@ -178,11 +181,19 @@ export class RecentTraffic implements KnownTraffic {
         if (minute && minute.at > current) minutes[place] = undefined
       }
     }
+    for (const [queue, minutes] of this.#pending) {
+      for (const at of minutes.keys()) if (at > current) minutes.delete(at)
+      if (minutes.size === 0) this.#pending.delete(queue)
+    }
   }
 
   /** After the commit. */
-  add(notes: readonly TrafficNote[]): void {
+  add(notes: readonly (TrafficNote | Forgotten)[]): void {
     for (const note of notes) {
+      if (typeof note === 'string') {
+        this.forget(note)
+        continue
+      }
       const { queue, minute: at } = note
       const bucket = bucketAt(this.#minutesOf(queue), at)
       count(bucket, note)

@@ -91,6 +91,7 @@ export function idleContract({ harness, ledger }: UnderTest): void {
       expect(isForgotten).toBe(true)
       insertedOf(inserted)
       expect(names()).toEqual(['q'])
+      expect(ledger.known.traffic.lastHour('q', NOW).enqueued).toBe(1)
       await harness.reopen()
       expect(names()).toEqual(['q'])
     })

@@ -123,6 +123,16 @@ export function trafficContract({ harness, ledger, row }: UnderTest): void {
       expect(all.reduce((sum, { enqueued }) => sum + enqueued, 0)).toBe(0)
     })
 
+    it('after the clock was set back forgets what is later, stored or not', async () => {
+      await done('q', START, 0, 0)
+      await done('q', START + 2 * HOUR, 0, 0)
+      await ledger.boundWaits(START)
+      await harness.reopen()
+      const hours = await points({ span: 'hour', to: START + 3 * HOUR })
+      expect(hours).toMatchObject([{ start: START, enqueued: 1, completed: 1 }])
+      expect(ledger.known.traffic.lastHour('q', START)).toMatchObject({ completed: 1 })
+    })
+
     it('forgets minutes after a day, and hours after 30 days', async () => {
       await done('q', START, 0, 0)
       await harness.reopen()

@@ -10,6 +10,7 @@ import {
   bucketAt,
   FLUSH_MS,
   FLUSHED_AT_ONCE,
+  type Forgotten,
   KEPT_FOR,
   MAX_ROWS,
   MINUTE_MS,
@@ -29,7 +30,10 @@ import type { TrafficRow } from '../sql/traffic.ts'
  * A job costs three notes in memory. What is committed waits in memory for at most a second more and is then
  * added to the rows of its minute and hour, so that a row is written once a second and not with each group.
  */
-export class TrafficMinutes extends NotedState<TrafficNote> implements KnownTraffic, TrafficReads {
+export class TrafficMinutes
+  extends NotedState<TrafficNote | Forgotten>
+  implements KnownTraffic, TrafficReads
+{
   /** For the writes. */
   readonly note = new TrafficNotes((note) => this.notes.add(note))
   readonly #statements: Statements
@@ -83,9 +87,9 @@ export class TrafficMinutes extends NotedState<TrafficNote> implements KnownTraf
     return this.#recent.lastAt(queue)
   }
 
-  /** Drops the last hour of a forgotten queue from memory; what is in the file is pruned by its time. */
+  /** Inside a write: drops the last hour of a forgotten queue from memory; what is in the file is pruned by its time. */
   forget(queue: string): void {
-    this.#recent.forget(queue)
+    this.notes.add(queue)
   }
 
   /** Inside a write, at a start: see `RecentTraffic.forgetAfter`. */
@@ -165,7 +169,7 @@ export class TrafficMinutes extends NotedState<TrafficNote> implements KnownTraf
     if (this.#recent.pendingQueues > 0) this.#wake(FLUSH_MS)
   }
 
-  protected override apply(notes: readonly TrafficNote[]): void {
+  protected override apply(notes: readonly (TrafficNote | Forgotten)[]): void {
     this.#recent.add(notes)
   }
 

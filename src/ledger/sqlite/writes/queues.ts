@@ -70,6 +70,7 @@ export class SqliteIdleQueues implements IdleQueues, KnownIdle {
       for (const retryQueue of retryQueues.all())
         if (retryQueue.queue === queue) retryQueues.remove(retryQueue)
       counter.forget(queue)
+      traffic.forget(queue)
       if (isAsked === 1) {
         pauses.note({ queue, pausedAt: null, isOwed: false })
         queueSettings.note(queue, null)
@@ -78,7 +79,6 @@ export class SqliteIdleQueues implements IdleQueues, KnownIdle {
     })
     if (!isForgotten) return false
     this.#since.delete(queue)
-    traffic.forget(queue)
     return true
   }
 
