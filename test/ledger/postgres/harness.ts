@@ -8,6 +8,7 @@ import type { StateCounts } from '../../../src/ledger/known.ts'
 import type { Connection, Statement } from '../../../src/ledger/postgres/connection.ts'
 import { Groups } from '../../../src/ledger/postgres/group/groups.ts'
 import { Memory } from '../../../src/ledger/postgres/group/memory.ts'
+import { isNodeOf } from '../../../src/ledger/postgres/group/workflows.ts'
 import type { PostgresLedger } from '../../../src/ledger/postgres/ledger.ts'
 import { migrate } from '../../../src/ledger/postgres/migrations.ts'
 import { openPostgresLedger } from '../../../src/ledger/postgres/open.ts'
@@ -215,7 +216,8 @@ class SchemaHarness implements LedgerHarness {
        UNION ALL SELECT id || ' is ' || state || ' and a dead letter' FROM ${jobs}
        WHERE is_dead_letter AND state <> 'discarded'
        UNION ALL SELECT coalesce(j.id, b.id) || ' has only one of row and texts'
-       FROM ${jobs} j FULL JOIN ${bodies} b USING (id) WHERE j.id IS NULL OR b.id IS NULL`,
+       FROM ${jobs} j FULL JOIN ${bodies} b USING (id) WHERE j.id IS NULL OR b.id IS NULL
+       UNION ALL ${wrongWorkflows(this.#schema)}`,
     )
     return [...rows.map(({ wrong }) => String(wrong)), ...(await this.#wrongHistories())]
   }
@@ -267,4 +269,29 @@ class SchemaHarness implements LedgerHarness {
   async destroy(): Promise<void> {
     await this.#ledger.close()
   }
+}
+
+/** Workflows that cannot go on, or that contradict their steps and jobs. */
+function wrongWorkflows(schema: string): string {
+  const steps = `${schema}.workflow_steps s`
+  const ofWorkflow = isNodeOf('s.key', 'w.id')
+  return `
+    SELECT 'workflow ' || w.id || ' is ' || state || ' and has steps that '
+      || CASE WHEN state = 'running' THEN 'are all over' ELSE 'go on' END
+    FROM ${schema}.workflows w WHERE (state = 'running') <> EXISTS (
+      SELECT 1 FROM ${steps} WHERE ${ofWorkflow} AND progress = 'started')
+    UNION ALL
+    SELECT 'workflow ' || w.id || ' is ' || w.state || ' and step ' || s.step_id || ' waits'
+    FROM ${schema}.workflows w JOIN ${steps} ON ${ofWorkflow}
+    WHERE w.state <> 'running' AND s.progress = 'waiting'
+    UNION ALL
+    SELECT 'step ' || s.step_id || ' is ' || s.progress || ' and its job ' || j.state
+    FROM ${steps} JOIN ${schema}.jobs j ON j.id = s.job_id
+    WHERE s.progress = 'started' AND j.ended_at IS NOT NULL
+    UNION ALL
+    SELECT 'workflow ' || w.id || ' counts wrongly' FROM ${schema}.workflows w
+    WHERE (w.open, w.completed, w.failed) <> (
+      SELECT count(*) FILTER (WHERE progress IN ('waiting', 'started')),
+        count(*) FILTER (WHERE progress = 'completed'), count(*) FILTER (WHERE progress = 'failed')
+      FROM ${steps} WHERE ${ofWorkflow} AND type IS NOT NULL AND NOT is_callback)`
 }

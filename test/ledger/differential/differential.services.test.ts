@@ -1,15 +1,21 @@
 import fc from 'fast-check'
-import { describe, it } from 'vitest'
+import { afterAll, beforeAll, describe, it, vi } from 'vitest'
 import { amount } from '../../support/soak.ts'
-import { histories, Twins } from '../properties/differential.ts'
+import { NOW } from '../harness.ts'
+import { postgresHarnesses } from '../postgres/harness.ts'
 import { sqliteHarnesses } from '../sqlite/harness.ts'
-import { postgresHarnesses } from './harness.ts'
+import { histories } from './histories.ts'
+import { Twins } from './twins.ts'
 
 /** Histories, each of 50 calls or more: `OJS_HISTORIES`. */
 const RUNS = Number(process.env['OJS_HISTORIES'] ?? amount(6, 100))
 
 describe('the ledgers on SQLite and on PostgreSQL', () => {
   const [sqlite, postgres] = [sqliteHarnesses(), postgresHarnesses()]
+
+  // The ledgers' wall clock is that of the histories.
+  beforeAll(() => void vi.useFakeTimers({ toFake: ['Date'], now: NOW }))
+  afterAll(() => void vi.useRealTimers())
 
   it('answer any calls alike, and keep the same rows', {
     timeout: 180_000 + RUNS * 10_000,
@@ -28,8 +34,8 @@ describe('the ledgers on SQLite and on PostgreSQL', () => {
   })
 })
 
-/** `OJS_HISTORY=seed,path` of a failure plays it again. */
+/** `OJS_HISTORY=seed,path` of a failure plays it again; `OJS_HISTORY=seed`: all of that seed. */
 function replayed(): { seed?: number; path?: string } {
   const [seed, path] = (process.env['OJS_HISTORY'] ?? '').split(',')
-  return seed && path ? { seed: Number(seed), path } : {}
+  return { ...(seed && { seed: Number(seed) }), ...(path && { path }) }
 }
