@@ -70,6 +70,14 @@ export function lostMessageContract({ harness, ledger, row, plant }: UnderTest):
     })
   })
 
+  it('a lost queue that was not recorded is known over a restart when it is lost again', async () => {
+    await ledger.lost.mark('q', NOW)
+    await ledger.recordQueue('q', NOW)
+    await ledger.lost.mark('q', NOW)
+    await harness.reopen()
+    expect(ledger.known.lost.all()).toEqual(['q'])
+  })
+
   describe('an unwritten queue', () => {
     it('is known until it is settled, and is no queue of its own', async () => {
       await ledger.unwritten.mark('new')

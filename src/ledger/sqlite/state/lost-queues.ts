@@ -31,8 +31,11 @@ export class SqliteLostQueues implements LostQueues, KnownLosses {
   async mark(queue: string, now: number): Promise<void> {
     if (this.#isStored.get(queue)) return
     this.#isStored.set(queue, false)
-    await this.#access.write(() => this.#statements.markLost.run(queue, now))
-    if (this.#isStored.has(queue)) this.#isStored.set(queue, true)
+    // Of a queue that is not recorded there is no row yet.
+    const isStored = await this.#access.write(
+      () => this.#statements.markLost.run(queue, now).changes > 0,
+    )
+    if (this.#isStored.has(queue)) this.#isStored.set(queue, isStored)
   }
 
   /** In memory only: the caller's write has cleared the row already. */
