@@ -96,6 +96,18 @@ export function idleContract({ harness, ledger }: UnderTest): void {
       expect(names()).toEqual(['q'])
     })
 
+    it('is forgotten as the writes before in its commit have left it', async () => {
+      const [, , , isForgotten, again] = await Promise.all([
+        ledger.recordQueue('other', NOW),
+        ledger.recordQueue('q', NOW),
+        ledger.recordRetryQueue({ queue: 'q', delayMs: 1_000 }),
+        ledger.idle.forget('q'),
+        ledger.idle.forget('q'),
+      ])
+      expect([isForgotten, again]).toEqual([true, false])
+      expect([names(), ledger.known.retryQueues()]).toEqual([['other'], []])
+    })
+
     it('counts that become empty after the queue was forgotten go at a later look', async () => {
       const row = await pushed(ledger, { queue: 'q' })
       await ledger.cancel(row.id, NOW)

@@ -30,8 +30,14 @@ export class AppendOnlyTable<T> extends NotedState<Change<T>> {
     this.#keys = new Set(table.records.map((record) => table.keyOf(record)))
   }
 
+  /** As committed. */
   all(): readonly T[] {
     return this.#records
+  }
+
+  /** Inside a write: as the earlier writes of the group have left it. */
+  allNow(): readonly T[] {
+    return this.#after(this.notes.all)
   }
 
   /** As committed. */
@@ -59,14 +65,22 @@ export class AppendOnlyTable<T> extends NotedState<Change<T>> {
   }
 
   protected override apply(changes: readonly Change<T>[]): void {
-    const { keyOf } = this.#table
+    this.#records = this.#after(changes)
     for (const { record, isRemoved } of changes) {
-      const key = keyOf(record)
-      if (isRemoved) this.#keys.delete(key)
-      else this.#keys.add(key)
-      const others = isRemoved ? this.#records.filter((one) => keyOf(one) !== key) : this.#records
-      this.#records = isRemoved ? others : [...others, record]
+      if (isRemoved) this.#keys.delete(this.#table.keyOf(record))
+      else this.#keys.add(this.#table.keyOf(record))
     }
+  }
+
+  #after(changes: readonly Change<T>[]): readonly T[] {
+    if (changes.length === 0) return this.#records
+    const { keyOf } = this.#table
+    let records = [...this.#records]
+    for (const { record, isRemoved } of changes) {
+      if (isRemoved) records = records.filter((one) => keyOf(one) !== keyOf(record))
+      else records.push(record)
+    }
+    return records
   }
 }
 

@@ -63,11 +63,11 @@ export class SqliteIdleQueues implements IdleQueues, KnownIdle {
   async #forget(queue: string, isAsked: Flag): Promise<boolean> {
     const { counter, pauses, queueSettings, queues, retryQueues, statements, traffic } = this.#store
     const isForgotten = await this.#access.writeMany(2, () => {
-      const record = queues.all().find(({ name }) => name === queue)
+      const record = queues.allNow().find(({ name }) => name === queue)
       if (record === undefined || onlyRow(statements.isQueueUsed.get(queue, isAsked)).isUsed)
         return false
       queues.remove(record)
-      for (const retryQueue of retryQueues.all())
+      for (const retryQueue of retryQueues.allNow())
         if (retryQueue.queue === queue) retryQueues.remove(retryQueue)
       counter.forget(queue)
       traffic.forget(queue)
