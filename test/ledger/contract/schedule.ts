@@ -243,6 +243,21 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
       expect(await ledger.read.outboxPage(0, 9)).toEqual([owedBy(await row(owing.id))])
     })
 
+    it('promotes and sends ahead jobs of the same time in the order in which they came', async () => {
+      const jobs = ['c', 'a', 'b'].map((name) =>
+        newJob({ id: `${name}-${newJob().id}`, start: { state: 'scheduled', dueAt: WALL } }),
+      )
+      for (const job of jobs) await ledger.insert(job, NOW)
+      const [first, ...others] = jobs.map(({ id }) => id)
+      // Its row is not where it was stored any more.
+      await ledger.prioritize(first ?? '', 1, { now: NOW, cause: {}, mayReplace: true })
+      const owed = async () => (await ledger.read.outboxPage(0, 9)).map(({ id }) => id)
+      await ledger.sendAhead(WALL, 9)
+      expect(await owed()).toEqual([first, ...others])
+      const ids = async () => (await ledger.promote(NOW, WALL, 9)).map(({ id }) => id)
+      expect(await ids()).toEqual([first, ...others])
+    })
+
     it('promotes nothing before its time, each kind by its own clock', async () => {
       const [timed, retry] = [await scheduled(WALL + 7), await retrying(NOW + 2, null)]
       await stored({ state: 'pending', dueAt: WALL })

@@ -26,12 +26,12 @@ interface Times {
  * due times cannot be compared; how late they are can.
  */
 export function promoteDue(draft: Draft, schema: string, times: Times, limit: number): JobRow[] {
-  const due = (state: string) => `(SELECT j.id, j.due_at, j.state FROM ${schema}.jobs j
+  const due = (state: string) => `(SELECT j.id, j.due_at, j.state, j.seq FROM ${schema}.jobs j
     WHERE j.state = '${state}' AND j.due_at IS NOT NULL AND j.ended_at IS NULL
       AND j.due_at <= ${state === 'retryable' ? '$1' : '$2'} ORDER BY j.due_at LIMIT $3)`
   const text = `SELECT d.id, ${SIZE} AS bytes
     FROM (${due('retryable')} UNION ALL ${due('scheduled')}) d JOIN ${schema}.job_bodies b USING (id)
-    ORDER BY CASE d.state WHEN 'retryable' THEN $1 ELSE $2 END - d.due_at DESC LIMIT $3`
+    ORDER BY CASE d.state WHEN 'retryable' THEN $1 ELSE $2 END - d.due_at DESC, d.seq LIMIT $3`
   const found = draft.ask({ text, values: [times.now, times.wall, limit] })
   const ids = firstPage(found)
   const rows = draft.rows(ids).filter((row) => isDue(row, times))
@@ -77,9 +77,10 @@ function promoteOne(draft: Draft, row: KeptRow, now: number): JobRow {
 
 /** Schedules whose job message the delay plugin neither has nor is owed. */
 export function sendAhead(draft: Draft, schema: string, until: number, limit: number): number {
-  const text = `SELECT j.id FROM ${schema}.jobs j WHERE j.state = 'scheduled' AND j.due_at IS NOT NULL
-      AND j.ended_at IS NULL AND j.retry_queue_ms IS NULL AND j.outbox IS NULL AND j.due_at <= $1
-    ORDER BY j.due_at LIMIT $2`
+  const text = `SELECT d.id FROM (SELECT j.id, j.due_at, j.seq FROM ${schema}.jobs j
+      WHERE j.state = 'scheduled' AND j.due_at IS NOT NULL AND j.ended_at IS NULL
+        AND j.retry_queue_ms IS NULL AND j.outbox IS NULL AND j.due_at <= $1
+      ORDER BY j.due_at LIMIT $2) d ORDER BY d.due_at, d.seq`
   const ids = draft.ask({ text, values: [until, limit] }).map(({ id }) => String(id))
   const rows = draft
     .rows(ids)
@@ -93,10 +94,10 @@ export function sendAhead(draft: Draft, schema: string, until: number, limit: nu
  * attempt that runs is let to its end.
  */
 export function expireDue(draft: Draft, schema: string, terms: DueTerms): Expired[] {
-  const text = `SELECT e.id, ${SIZE} AS bytes FROM (SELECT j.id, j.expires_at FROM ${schema}.jobs j
+  const text = `SELECT e.id, ${SIZE} AS bytes FROM (SELECT j.id, j.expires_at, j.seq FROM ${schema}.jobs j
       WHERE j.expires_at IS NOT NULL AND j.ended_at IS NULL AND j.expires_at <= $1
         AND j.state <> 'active' ORDER BY j.expires_at LIMIT $2) e
-    JOIN ${schema}.job_bodies b USING (id) ORDER BY e.expires_at`
+    JOIN ${schema}.job_bodies b USING (id) ORDER BY e.expires_at, e.seq`
   const found = draft.ask({ text, values: [terms.wall, terms.limit] })
   const ids = firstPage(found)
   const rows = draft.rows(ids).filter(({ state }) => state !== 'active' && !isTerminal(state))
