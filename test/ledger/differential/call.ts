@@ -13,7 +13,7 @@ export interface Call {
   attemptOff: number
   /** Subtracted from the row's generation. */
   generationOff: number
-  /** Subtracted from the row's nonce. */
+  /** 0: the row's nonce; else none. */
   nonceOff: number
   /** Chooses among variants of the call. */
   n: number
@@ -30,6 +30,7 @@ export const WORKERS = ['worker-1', 'native-1', null]
 export const KEY = (n: number) => `concurrent-${n % 2}`
 export const ENTRY = (n: number) => `entry-${n % 2}`
 export const SCHEMA = (n: number) => `urn:${n % 3}`
+export const NO_WORKFLOW = 'none'
 export const MANY = 1_000
 
 /** What a call is given: the row of its job as this ledger has it, and the numbers that go with it. */

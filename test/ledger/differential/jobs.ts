@@ -7,7 +7,7 @@ import type { FailureChange } from '../../../src/ledger/leases.ts'
 import type { DeadMessage } from '../../../src/ledger/native.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import { askedBy, jobMessage, settleLazily } from '../harness.ts'
-import { byId, type Call, type Given, MANY, QUEUE, verbs } from './call.ts'
+import { byId, type Call, type Given, MANY, NO_WORKFLOW, QUEUE, verbs } from './call.ts'
 import { carryOf, requestOf, uniqueOf } from './made.ts'
 
 /** As the gateway writes it: the code comes first, and it is found by that. */
@@ -252,9 +252,9 @@ export const JOB_VERBS = verbs({
   boundEnds: {
     isAlone: true,
     run: async (g) => {
-      const changed = await g.ledger.boundEnds(g.now - 5_000, MANY)
-      // Those of steps are bounded by SQLite at once, and by PostgreSQL when their workflow goes.
-      return g.workflow === 'none' ? changed : 'some'
+      // SQLite bounds those of steps at once, PostgreSQL when their workflow goes.
+      if (g.workflow === NO_WORKFLOW) return await g.ledger.boundEnds(g.now - 5_000, MANY)
+      return 'not with workflows'
     },
   },
   discardDead: {

@@ -6,7 +6,7 @@ import { inOrder } from '../../support/broker/order.ts'
 import { expectCounts, type LedgerHarness, NOW } from '../harness.ts'
 import { newsIn } from '../news.ts'
 import { Aliases } from './aliases.ts'
-import { type Call, ENTRY, type Given, JOBS, WORKERS } from './call.ts'
+import { type Call, ENTRY, type Given, JOBS, NO_WORKFLOW, WORKERS } from './call.ts'
 import { VERBS } from './histories.ts'
 import { CRON_VERBS } from './recurring.ts'
 import { allOf, knownOf, seenOf } from './shown.ts'
@@ -114,10 +114,10 @@ class Twin {
     return {
       ...{ ledger, call, id, row, now, other: this.#idOf(call.other), fresh: this.#calls },
       entry: call.verb in CRON_VERBS ? await ledger.read.cron.find(ENTRY(call.n)) : null,
-      workflow: this.#workflows.at(-1 - (call.n % 2)) ?? 'none',
+      workflow: this.#workflows.at(-1 - (call.n % 2)) ?? this.#workflows[0] ?? NO_WORKFLOW,
       lease: { id, generation, attempt },
       next: { generation, attempt: row?.state === 'active' ? attempt : attempt + 1 },
-      nonce: (row?.outbox ?? 0) - call.nonceOff,
+      nonce: call.nonceOff === 0 ? (row?.outbox ?? 0) : 0,
       worker: WORKERS[call.n % WORKERS.length] ?? null,
       cause: { requestId: `req-${call.n}`, principal: 'ops' },
     }

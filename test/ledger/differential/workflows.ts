@@ -1,6 +1,6 @@
 /** The calls that are about workflows. */
 import { newWorkflow } from '../../support/gateway/workflows.ts'
-import { type Given, verbs } from './call.ts'
+import { type Given, NO_WORKFLOW, verbs } from './call.ts'
 import { requestOf, stepOf } from './made.ts'
 
 const SHAPES = (n: number) => {
@@ -26,7 +26,8 @@ const SHAPES = (n: number) => {
 function workflowOf({ call, fresh, workflow }: Given) {
   const shapes = SHAPES(call.n)
   const shape = shapes[call.n % shapes.length] ?? {}
-  return newWorkflow(shape, { id: call.n % 13 === 0 ? workflow : `workflow-${fresh}` })
+  const isTaken = call.n % 13 === 0 && workflow !== NO_WORKFLOW
+  return newWorkflow(shape, { id: isTaken ? workflow : `workflow-${fresh}` })
 }
 
 export const WORKFLOW_VERBS = verbs({
