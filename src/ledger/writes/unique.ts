@@ -3,6 +3,7 @@ import type { Cause } from '../../job/history/changes.ts'
 import type { JobRow, JobState, NewJob, Unique } from '../../job/job.ts'
 import { isStale, type Stale } from '../../job/stale.ts'
 import { atTimeOf, replaceableStates, storedTerms } from '../../job/unique.ts'
+import { compare } from '../../job/values/canonical-json.ts'
 import type { Cancelled } from '../ended.ts'
 import type { Admitted, Enqueued, Inserted, KeyHolder } from '../enqueued.ts'
 import { TakenBack } from './taken-back.ts'
@@ -81,7 +82,7 @@ export function admit(
   const all = { ...one, limit: room.jobs + 1 }
   const mayReplace = isReplacing && admission.mayReplace && hasRoom(holders.sizeOf(all), room)
   const query = mayReplace ? all : one
-  const found = holders.find(query)
+  const found = oldestFirst(holders.find(query))
   const [first] = found
   if (first === undefined) return enqueueIfFree()
   const unsettled = found.find(({ id }) => isUnsettled?.(id))
@@ -104,6 +105,12 @@ export function conflictQuery(unique: Unique, now: number): KeyQuery {
   return { ...queryOf(unique, now), states, limit: isReplacing ? ROOM.jobs + 1 : 1 }
 }
 
+/** Whatever the order of the ledger's index is. */
+function oldestFirst(jobs: readonly JobRow[]): readonly JobRow[] {
+  if (jobs.length < 2) return jobs
+  return jobs.toSorted((a, b) => a.createdAt - b.createdAt || compare(a.id, b.id))
+}
+
 interface Replacing {
   unique: Unique
   found: readonly JobRow[]
@@ -120,7 +127,7 @@ function replace(
   admission.protect?.()
   const cancelled: Cancelled[] = []
   // The cancelled job may be a workflow step whose end begins another job with the same key: cancel that too.
-  for (let inTheWay = found; inTheWay.length > 0; inTheWay = holders.find(query)) {
+  for (let inTheWay = found; inTheWay.length > 0; inTheWay = oldestFirst(holders.find(query))) {
     for (const { id } of inTheWay) {
       const done = admission.cancel(id, { ...cause, reason: 'replaced' })
       if (!isStale(done)) cancelled.push(done)

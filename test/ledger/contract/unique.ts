@@ -304,6 +304,20 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(freshRow(inserted.replacing?.job ?? next, inserted)).toEqual(await row(next.id))
     })
 
+    it('replaces several jobs oldest first, and takes over the schedule of the oldest', async () => {
+      const at = (createdAt: number, states: readonly JobState[]) => {
+        const start = { state: 'scheduled', dueAt: createdAt + 500 } as const
+        return job({ states }, { createdAt, start })
+      }
+      // Stored in the other order.
+      const [newer, older] = [at(NOW + 2, LIVE), at(NOW + 1, ['pending'])]
+      for (const one of [newer, older]) await ledger.insert(one, NOW)
+      const next = job({ onConflict: 'replace_except_schedule' })
+      const { replacing } = insertedOf(await ledger.insert(next, NOW))
+      expect(replacing?.cancelled.map((one) => one.job.id)).toEqual([older.id, newer.id])
+      expect((await row(next.id)).dueAt).toBe(NOW + 501)
+    })
+
     it('keeps its own time with plain replace', async () => {
       const start = { state: 'scheduled', dueAt: NOW + 500 } as const
       const { id } = await pushed(ledger, job({}, { start }))
