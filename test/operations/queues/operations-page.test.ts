@@ -104,7 +104,7 @@ test('docs/operate/operations.md explains exactly the health warnings that the s
     ...files,
     ...ledger,
     'operations/queues/queue-missing',
-    'operations/drift',
+    'operations/cron/stopped',
     'operations/prune-hold',
     'operations/maintenance',
   ]
