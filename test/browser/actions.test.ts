@@ -407,8 +407,13 @@ test('a gateway that is away is told, and the page heals by itself when it is ba
   await page.getByText('The connection to the gateway is interrupted').waitFor()
   // What was there stays to be read.
   await page.getByRole('link', { name: 'default' }).waitFor()
+  // A page of the list is asked for once.
+  await page.goto(`${gateway.url}/console/#/jobs?q=queue:default`)
+  await page.getByText('The gateway cannot be reached.').waitFor()
   await gateway.restart({ OJS_PORT: port })
   await page.getByText('The connection to the gateway is interrupted').waitFor({ state: 'hidden' })
+  await page.getByRole('link', { name: 'invoice.pdf' }).waitFor()
+  await page.goto(`${gateway.url}/console/#/queues`)
   await gateway.push('after-the-restart')
   await page.getByRole('link', { name: 'after-the-restart' }).waitFor()
 })

@@ -1,5 +1,6 @@
 /** Hooks that ask the gateway, and ask again while somebody looks. */
 import {
+  type InfiniteData,
   keepPreviousData,
   QueryCache,
   QueryClient,
@@ -72,9 +73,36 @@ function query<E extends Endpoint>(
   }
 }
 
-/** After a change: whatever is on the page is asked again. */
+/** Once the gateway is back: what has no answer yet, and is not asked by interval. */
+export function askFailedAgain(): void {
+  queries
+    .refetchQueries({
+      type: 'active',
+      predicate: ({ state }) => state.status === 'error' && state.data === undefined,
+    })
+    .catch(() => undefined)
+}
+
+/** More pages of an endless list are not asked again: a thousand, after a hundred thousand rows. */
+const MOST_PAGES = 5
+
+/** After a change: whatever is on the page is asked again; a long list is as long as its first page then. */
 export function askAgain(): void {
+  for (const { queryKey, state } of queries.getQueryCache().getAll()) {
+    if (hasManyPages(state.data)) queries.setQueryData(queryKey, firstPageOf(state.data))
+  }
   queries
     .invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== SESSION_KEY[0] })
     .catch(() => undefined)
+}
+
+type Endless = InfiniteData<unknown>
+
+function hasManyPages(data: unknown): data is Endless {
+  if (typeof data !== 'object' || data === null || !('pages' in data)) return false
+  return Array.isArray(data.pages) && data.pages.length > MOST_PAGES
+}
+
+function firstPageOf({ pages, pageParams }: Endless): Endless {
+  return { pages: pages.slice(0, 1), pageParams: pageParams.slice(0, 1) }
 }

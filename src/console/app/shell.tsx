@@ -2,7 +2,7 @@
 import { useMutation } from '@tanstack/react-query'
 import { Link, Outlet, useLocation } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
-import { useApi } from '../api/queries.ts'
+import { askFailedAgain, useApi } from '../api/queries.ts'
 import { useSession } from '../api/session.ts'
 import { chooseLanguage, LANGUAGE, LANGUAGES, type Language, t } from '../text/text.ts'
 import icon from '../ui/icon.svg'
@@ -145,7 +145,11 @@ function Who(): ReactNode {
 /** Health is asked for every few seconds, so this is where a lost connection shows first. */
 function Connection(): ReactNode {
   const health = useApi('GET /ojs/v1/health', {}, { every: 3_000 })
-  if (health.isError) {
+  const isLost = health.isError
+  useEffect(() => {
+    if (!isLost) askFailedAgain()
+  }, [isLost])
+  if (isLost) {
     return (
       <div className="banner bad" role="alert">
         {t.connection.lost}

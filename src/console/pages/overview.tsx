@@ -25,7 +25,10 @@ function Overview(): ReactNode {
   const stats = useApi('GET /ojs/v1/admin/stats', {}, { every: 2_000 })
   const health = useApi('GET /ojs/v1/health', {}, { every: 3_000 })
   return (
-    <Page title={t.nav.overview} aside={health.data && <HealthWord health={health.data} />}>
+    <Page
+      title={t.nav.overview}
+      aside={health.data && !health.isError && <HealthWord health={health.data} />}
+    >
       {health.data && <Warnings health={health.data} />}
       <Loaded of={stats}>{(answer) => <Figures stats={answer} />}</Loaded>
       <Statistics />

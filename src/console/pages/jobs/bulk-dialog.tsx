@@ -36,7 +36,8 @@ export function BulkDialog({ what, onClose }: BulkDialogProps): ReactNode {
   return (
     <Dialog title={t.bulk.title[action]} onClose={() => onClose(isDone)}>
       <div className="dialog-body">
-        {answer === undefined ? <Matched counted={counting.data} /> : <Outcome answer={answer} />}
+        {answer !== undefined && <Outcome answer={answer} />}
+        {answer === undefined && !counting.isError && <Matched counted={counting.data} />}
       </div>
       {(counting.isError || acting.isError) && <Trouble error={counting.error ?? acting.error} />}
       <footer className="dialog-foot">
