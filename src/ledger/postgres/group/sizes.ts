@@ -10,7 +10,7 @@ const MAX_STATEMENT_LENGTH = 2 * 1024 * 1024
 /** In order, as many together as one statement may have; at least one. */
 export function inStatements<T>(all: readonly T[], lengthOf: (one: T) => number): T[][] {
   const parts: T[][] = []
-  let length = MAX_STATEMENT_LENGTH
+  let length = Number.POSITIVE_INFINITY
   for (const one of all) {
     const more = lengthOf(one)
     if (length + more > MAX_STATEMENT_LENGTH) {
