@@ -8,6 +8,7 @@ import { Page } from '../ui/page.tsx'
 import { PagedTable } from '../ui/paged-table.tsx'
 import { usePages } from '../ui/pager.tsx'
 import { Raw } from '../ui/raw.tsx'
+import { right } from '../ui/table.tsx'
 import { When } from '../ui/when.tsx'
 import { JobCells } from './jobs/job-cells.tsx'
 import { NextHour } from './next-hour.tsx'
@@ -41,7 +42,14 @@ function Jobs({ state }: { state: string }): ReactNode {
       itemsOf={(answer) => answer.items}
       empty={<Empty text={t.waiting.none} />}
       label={t.nav.waiting}
-      heads={[t.jobs.type, t.jobs.state, t.jobs.queue, t.jobs.attempt, t.waiting.due, t.jobs.error]}
+      heads={[
+        t.jobs.type,
+        t.jobs.state,
+        t.jobs.queue,
+        right(t.jobs.attempt),
+        t.waiting.due,
+        t.jobs.error,
+      ]}
       row={(job) => (
         <tr key={job.id}>
           <JobCells job={job} />

@@ -10,6 +10,7 @@ import { Page } from '../ui/page.tsx'
 import { PagedTable } from '../ui/paged-table.tsx'
 import { usePages } from '../ui/pager.tsx'
 import { State } from '../ui/state.tsx'
+import { right } from '../ui/table.tsx'
 import { When } from '../ui/when.tsx'
 
 export function WorkflowsPage(): ReactNode {
@@ -27,7 +28,7 @@ export function WorkflowsPage(): ReactNode {
           t.workflows.name,
           t.workflows.state,
           t.workflows.type,
-          t.workflows.steps,
+          right(t.workflows.steps),
           t.workflows.created,
           t.workflows.ended,
         ]}

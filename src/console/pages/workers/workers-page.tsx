@@ -17,7 +17,7 @@ import { Page } from '../../ui/page.tsx'
 import { PagedTable } from '../../ui/paged-table.tsx'
 import { usePages } from '../../ui/pager.tsx'
 import { State } from '../../ui/state.tsx'
-import { Table } from '../../ui/table.tsx'
+import { right, Table } from '../../ui/table.tsx'
 import { When } from '../../ui/when.tsx'
 import { longestByWorker, runsMs } from './stuck.ts'
 import { StuckWorkers, useStuck } from './stuck-workers.tsx'
@@ -45,7 +45,7 @@ export function WorkersPage(): ReactNode {
         heads={[
           t.workers.id,
           t.workers.state,
-          t.workers.jobs,
+          right(t.workers.jobs),
           t.workers.longest,
           t.workers.queues,
           t.workers.host,
