@@ -802,6 +802,13 @@ export function workflowContract({ harness, row, ...under }: UnderTest): void {
     expect(await progress(batch)).toEqual({ 0: 'failed', on_failure: 'started' })
   })
 
+  it('a step that is replaced in the commit in which it began has its callback at once', async () => {
+    const jobs = [job({ type: 'a', options: REQUEST.options })]
+    const batch = newWorkflow({ type: 'batch', jobs, callbacks: { on_failure: job() } })
+    await Promise.all([ledger.workflows.create(batch, NOW), ledger.insert(rival(), NOW)])
+    expect(await progress(batch)).toEqual({ 0: 'failed', on_failure: 'started' })
+  })
+
   describe('the callbacks of a batch', () => {
     const callbacks = { on_complete: job({ type: 'x' }), on_success: job(), on_failure: job() }
     const batch = () => create(newWorkflow({ type: 'batch', jobs: [job(), job()], callbacks }))

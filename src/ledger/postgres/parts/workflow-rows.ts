@@ -304,7 +304,9 @@ class OpenRows implements OpenWorkflow {
     this.#draft.require({ sides: [wanted(STEPS, this.#keysOf(nodes))] })
     const steps = nodes.map((node) => ({ node, step: stepOf(this.#draft, nodeKey(this.id, node)) }))
     const ids = steps.flatMap(({ step }) => step.jobId ?? [])
-    this.#readSizes(ids.filter((id) => !this.#sizes.has(id)))
+    // Never of a job that this group has stored: it gets another id each time that the group runs.
+    const stored = ids.filter((id) => this.#draft.changedResult(id) === undefined)
+    this.#readSizes(stored.filter((id) => !this.#sizes.has(id)))
     this.#readTexts(this.#shown(ids).filter((id) => !this.#texts.has(id)))
     return steps
   }
