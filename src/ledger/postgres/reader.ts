@@ -2,6 +2,7 @@
 import { unavailable } from '../../errors.ts'
 import type { Connection, Row, Statement } from './connection.ts'
 import { closed } from './group/groups.ts'
+import { comparable } from './nul.ts'
 import { kindOf } from './sql-errors.ts'
 
 export class Reader {
@@ -53,11 +54,11 @@ export class Reader {
     await this.#forget()
   }
 
-  async #ask(statement: Statement): Promise<readonly Row[]> {
+  async #ask({ text, values = [] }: Statement): Promise<readonly Row[]> {
     this.#connection ??= this.#connect()
     const asked = this.#connection
     try {
-      const [result] = await (await asked).ask([statement])
+      const [result] = await (await asked).ask([{ text, values: values.map(comparable) }])
       if (result?.status !== 'fulfilled') throw result?.reason
       return result.value.rows
     } catch (error) {

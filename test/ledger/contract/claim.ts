@@ -212,10 +212,10 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       expect(ledger.known.counts('q')).toMatchObject({ available: 0, discarded: 1 })
     })
 
-    it('stores nothing for a body that is not a job', async () => {
+    it.each(['bad', 'a\0b'])('stores nothing for a body that is not a job: %j', async (id) => {
       const good = await pushed(ledger)
       const error = new OjsError('invalid_request', 'no type')
-      const bad = jobMessage('bad', {
+      const bad = jobMessage(id, {
         adopt: () => {
           throw error
         },
@@ -224,7 +224,9 @@ export function claimContract({ harness, ledger, row, plant }: UnderTest): void 
       const results = await ledger.claim([bad, jobMessage(good.id), other], TERMS)
       expect(results[0]).toEqual({ verdict: 'malformed', error })
       expect(results.map((result) => result.verdict)).toEqual(['malformed', 'claimed', 'malformed'])
-      expect(await ledger.read.find('bad')).toBeNull()
+      expect(await ledger.read.find(id)).toBeNull()
+      expect(await ledger.read.standing(id)).toBeNull()
+      expect(await ledger.read.isTombstoned(id)).toBe(false)
       expect(await ledger.read.find('other')).toBeNull()
       expect(ledger.known.queues().map(({ name }) => name)).toEqual(['default'])
     })

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
+import { v7 } from 'uuid'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { Draft } from '../../../src/ledger/postgres/group/draft.ts'
 import { Groups } from '../../../src/ledger/postgres/group/groups.ts'
@@ -57,20 +58,26 @@ describe('a group with a value that PostgreSQL cannot store', () => {
   })
 })
 
-it('a write that wants a group of its own has one, lazy or not', async () => {
+async function groupsAlone(): Promise<Groups> {
   const prefix = `g${randomUUID().slice(0, 8)}`
   await opened(prefix)
   const [schema, memory] = [schemaOf(prefix), new Memory(0, Date.now)]
   const slot = new Slot({ schema, id: 2, owner: randomUUID(), connect: () => connectTo(url()) })
   await slot.take()
-  const groups = new Groups({
-    slot,
-    slotId: 2,
-    schema,
-    memory,
-    logger: SILENT,
-    endStep: () => undefined,
-  })
+  return new Groups({ slot, slotId: 2, schema, memory, logger: SILENT, endStep: () => undefined })
+}
+
+it('a write that lacks something else whenever it runs fails alone', async () => {
+  const groups = await groupsAlone()
+  const endless = groups.write({ wants: {}, run: (draft) => draft.row(v7()) })
+  const other = groups.write({ wants: {}, run: () => 'done' })
+  await expect(endless).rejects.toMatchObject({ code: 'backend_error' })
+  expect(await other).toBe('done')
+  await groups.close()
+})
+
+it('a write that wants a group of its own has one, lazy or not', async () => {
+  const groups = await groupsAlone()
   for (const isLazyAlone of [true, false]) {
     const drafts = new Map<string, Draft>()
     const run = (name: string) => ({

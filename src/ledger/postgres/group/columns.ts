@@ -3,6 +3,7 @@ import type { Carry, JobRow, JobStanding } from '../../../job/job.ts'
 import type { KeptRow, Texts } from '../../../job/transitions/row.ts'
 import { snakeCase } from '../../../job/values/snake-case.ts'
 import type { Answer, Statement } from '../connection.ts'
+import { withoutNul } from '../nul.ts'
 
 /** But for `seq`, which the table gives out. */
 type Column = Exclude<keyof KeptRow, 'seq'>
@@ -70,13 +71,13 @@ export function lockRows(
 ): Statement {
   const text = `SELECT ${ROW} FROM ${schema}.jobs j WHERE j.id = ANY($1::text[])
     OR j.outbox = ANY($2::bigint[]) ORDER BY j.id FOR UPDATE`
-  return { text, values: [ids, nonces] }
+  return { text, values: [withoutNul(ids), nonces] }
 }
 
 /** Of rows that are locked. */
 export function readTexts(schema: string, ids: readonly string[]): Statement {
   const text = `SELECT b.id, ${TEXTS} FROM ${schema}.job_bodies b WHERE b.id = ANY($1::text[])`
-  return { text, values: [ids] }
+  return { text, values: [withoutNul(ids)] }
 }
 
 /** A row to be stored. `errorCode`: `errorKeyOf` of its error; absent: that has not changed. */

@@ -11,6 +11,8 @@ import { committed, NOTHING, together, toLoad, toStore, withLoaded } from './sto
 /** Weight (roughly: rows) of a group's lazy writes, and of its others. */
 const MAX_WEIGHT = 1_000
 const LAZY_DELAY_MS = 10
+/** Far more than any write needs: one that lacks something else each time that it runs would never end. */
+const MAX_LOADS = 1_000
 /** How many lazy writes may wait. Dropping one costs a duplicate job message or an unpruned row, never a job. */
 const MAX_LAZY = 100_000
 /** How long after a failed group the ledger is probed, if no write has come before. */
@@ -212,9 +214,11 @@ export class Groups {
     const wall = memory.wall()
     for (;;) {
       let last: { draft: Draft; settled: Settled[] } | null = null
+      let loads = 0
       const step = (loaded: Loaded): ReturnType<Group['decide']> => {
         const draft = new Draft(loaded, memory, { schema, wall, endStep })
-        const settled = runAll(draft, writes)
+        loads += 1
+        const settled = runAll(draft, writes, loads < MAX_LOADS)
         if (Array.isArray(settled)) {
           last = { draft, settled }
           return toStore(schema, slotId, draft)
@@ -303,11 +307,13 @@ export function closed(): OjsError {
 
 /**
  * The outcome of each write, in order; or what is missing for them. The writes after one that lacks something run
- * all the same, so that what they lack is loaded with it: a group costs as many loads as its deepest write.
+ * all the same, so that what they lack is loaded with it: a group costs as many loads as its deepest write. When
+ * nothing more may be loaded, a write that lacks something fails alone.
  */
 function runAll(
   draft: Draft,
   writes: readonly Waiting[],
+  mayLoad: boolean,
 ): Settled[] | { missing: Required<Wants> } {
   const settled: Settled[] = []
   const missing: Wants[] = []
@@ -316,7 +322,7 @@ function runAll(
       settled.push({ result: run(draft) })
     } catch (error) {
       draft.changes.undo()
-      if (error instanceof Missing) missing.push(error.wants)
+      if (error instanceof Missing && mayLoad) missing.push(error.wants)
       else settled.push(error instanceof TakenBack ? { result: error.outcome } : { error })
     }
     draft.changes.keep()

@@ -1,6 +1,7 @@
 /** Rows beside those of the jobs: a table with a text key, from which a group loads and stores rows by their keys. */
 import { snakeCase } from '../../../job/values/snake-case.ts'
 import type { Row, Statement } from '../connection.ts'
+import { withoutNul } from '../nul.ts'
 import { inStatements } from './sizes.ts'
 
 /** Of which rows of type `T` can be asked for; `columns` without the key. */
@@ -53,7 +54,7 @@ export function readSide(schema: string, { table, keys }: SideWant): Statement {
   const { key } = table
   const text = `${selectSide(schema, table as SideTable<object>)}
     WHERE ${key} = ANY($1::text[]) ORDER BY ${key} FOR UPDATE`
-  return { text, values: [keys] }
+  return { text, values: [withoutNul(keys)] }
 }
 
 /** The loaded rows, with these answers to `readSide` of the wants. */

@@ -2,6 +2,7 @@
 import type { KeptRow } from '../../../job/transitions/row.ts'
 import type { KeyNews } from '../../concurrency.ts'
 import type { Answer, Statement } from '../connection.ts'
+import { withoutNul } from '../nul.ts'
 import type { KeyNote } from './changes.ts'
 import * as columns from './columns.ts'
 import { endRuns } from './cron.ts'
@@ -93,7 +94,7 @@ export function withLoaded(
 function readTombstones(schema: string, ids: readonly string[]): Statement {
   const text = `SELECT id, queue, is_scoped AS "isScoped", cancelled_at AS "cancelledAt"
     FROM ${schema}.tombstones WHERE id = ANY($1::text[])`
-  return { text, values: [ids] }
+  return { text, values: [withoutNul(ids)] }
 }
 
 const NO_ROWS: Answer = { command: 'SELECT', rows: [] }

@@ -3,6 +3,7 @@ import type { KeptRow } from '../../../job/transitions/row.ts'
 import type { KeptKey } from '../../writes/kept-keys.ts'
 import type { KeyQuery } from '../../writes/unique.ts'
 import type { Row, Statement } from '../connection.ts'
+import { withoutNul } from '../nul.ts'
 
 /** `wall`: when it is; null: rows whose `expires_at` is past hold the key too. */
 export interface HolderQuery extends KeyQuery {
@@ -81,7 +82,7 @@ export function isHolder(
 export function readKeptKeys(schema: string, keys: readonly string[]): Statement {
   const text = `SELECT key, state, job_id AS id, created_at AS "createdAt", until
     FROM ${schema}.kept_keys WHERE key = ANY($1::text[])`
-  return { text, values: [keys] }
+  return { text, values: [withoutNul(keys)] }
 }
 
 export function keptKeysOf(keys: readonly string[], rows: readonly Row[]) {
