@@ -186,7 +186,9 @@ async function provideBuild({ rabbitmq }, interrupted) {
 function sharedNode(sbin, dir) {
   // The management API counts messages every 5 s by default, and tests wait for its counts. No test asks for
   // rates, which it would compute for each of hundreds of queues.
-  const conf = 'collect_statistics_interval = 500\nmanagement.rates_mode = none'
+  // And with what hundreds of virtual hosts hold it comes near the limit at which a node stops all publishers.
+  const conf =
+    'collect_statistics_interval = 500\nmanagement.rates_mode = none\nvm_memory_high_watermark.absolute = 1GB'
   return new PrivateBroker({ sbin, dir, plugins: ['rabbitmq_management'], conf })
 }
 

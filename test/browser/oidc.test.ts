@@ -76,14 +76,26 @@ test('a group of some queues sees these', async () => {
 })
 
 test('whoever has no role is told so, with the id of the request, and may still use a key', async () => {
-  const { page } = await visitAs('eve', '/jobs')
+  const { page, go } = await visit(browser, gateway.url)
+  const signIns: string[] = []
+  page.on('request', (request) => {
+    if (request.url().endsWith('/v1/session') && request.method() === 'POST')
+      signIns.push(request.postData() ?? '')
+  })
+  await go('/jobs')
+  await byProvider(page).click()
+  await enter(page, 'eve')
   await page.getByText(`${host()} knows you, but nothing in your 'groups' has a role`).waitFor()
   await page.getByText(/req_[\w-]+/).waitFor()
   expect(await violationsOf(page)).toEqual([])
   await page.getByLabel('API key').fill(admin.key)
+  const isThere = page.waitForResponse(/\/v1\/health/)
   await page.keyboard.press('Enter')
   await page.getByText('the-admin').waitFor()
+  await isThere
   expect(page.url()).toBe(`${gateway.url}/console/#/jobs`)
+  // What has failed is asked again once the page is there, but what the provider has said is of use only once.
+  expect(signIns).toEqual([expect.stringContaining('callback'), JSON.stringify({ key: admin.key })])
 })
 
 test('whoever turns back at the provider is told so', async () => {

@@ -24,20 +24,27 @@ export function Gate({ children }: { children: ReactNode }): ReactNode {
     )
   }
   if (!session.data.signed_in)
-    return <SignIn provider={session.data.provider} failure={login.error} />
+    return <SignIn provider={session.data.provider} failure={login.data?.failure ?? null} />
   return <SessionContext value={session.data}>{children}</SessionContext>
 }
 
-/** Ends the sign-in that the provider has led back from, once. */
+/**
+ * Ends the sign-in that the provider has led back from, once: what has failed is asked again now and then, so a
+ * failure is an answer here.
+ */
 function useLogin() {
   return useQuery({
     queryKey: ['login'],
     enabled: returned !== null,
-    staleTime: Number.POSITIVE_INFINITY,
+    staleTime: 'static',
     queryFn: async () => {
-      await call('POST /ojs/v1/session', { body: { callback: returned ?? '' } })
+      try {
+        await call('POST /ojs/v1/session', { body: { callback: returned ?? '' } })
+      } catch (error) {
+        return { failure: error instanceof Error ? error : new Error(String(error)) }
+      }
       await askWhoIsHere()
-      return true
+      return { failure: null }
     },
   })
 }

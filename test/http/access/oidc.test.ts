@@ -107,10 +107,9 @@ test('the answer to a question that this browser did not ask is refused', async 
     return [status, body.error.details.reason]
   }
   expect(await reasonOf(callback, '')).toEqual([401, 'no_login'])
-  expect(await reasonOf(callback, `${mine.cookie.slice(0, 60)}A${mine.cookie.slice(61)}`)).toEqual([
-    401,
-    'no_login',
-  ])
+  const other60 = mine.cookie[60] === 'A' ? 'B' : 'A'
+  const forged = mine.cookie.slice(0, 60) + other60 + mine.cookie.slice(61)
+  expect(await reasonOf(callback, forged)).toEqual([401, 'no_login'])
   // Another restart, another seal.
   const other = await begin(await door(provider))
   expect(await reasonOf(callback, other.cookie)).toEqual([401, 'no_login'])
