@@ -10,6 +10,7 @@ import { OthersFirst } from '../enqueue/wait-for-conflicts.ts'
 import { followBriefly, noteCancelled } from '../job-end.ts'
 import { keyTaken } from '../job-errors.ts'
 import { sendOrLeave } from '../job-messages/send.ts'
+import { broadcastCancel } from '../workers/broadcasts.ts'
 
 /**
  * Other requests wait for a write no longer than that. With 8 ms the 99th percentile of PUSH was 3.3 times as long
@@ -179,6 +180,8 @@ function tellRetried(
 ): void {
   // A message of an earlier generation may be parked until this row changes.
   deps.broker.unpark(job.id)
+  // Native workers drop that message when it comes; of a job that was cancelled they were told then.
+  if (before.messageOut && before.state === 'retryable') void broadcastCancel(deps, before)
   const about = { job, requestId, inBulk }
   if (before.isDeadLetter) deps.events.emit({ type: 'dead_letter.retried', ...about })
   deps.events.emit({ type: 'job.enqueued', ...about, promoted: true })

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { RowState } from '../../../src/job/job.ts'
+import { TOUCHABLE } from '../../../src/job/steer.ts'
 import type { NativeBeat } from '../../../src/ledger/native.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
@@ -495,6 +496,30 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       await ledger.insert(newJob({ id }), NOW)
       expect(await row(id)).toMatchObject({ state: 'available', generation: 0 })
       expect((await ledger.read.tombstones(['default'], 9)).cancelled).toEqual([])
+    })
+
+    it('is still told of once it is retried, as any retried job whose message may come', async () => {
+      const retry = { action: 'retry', states: TOUCHABLE.retry, deadLettersOnly: false } as const
+      const steering = { ...retry, sparesRetried: false, scope: null }
+      const terms = { now: NOW + 2, wall: NOW + 2, cause: {}, maxMs: 1_000 }
+      const waiting = await pushed(ledger)
+      await ledger.cancel(waiting.id, NOW + 1)
+      const later = await pushed(ledger)
+      const delay = { dueAt: NOW + 60_000, retryQueueMs: 60_000, outbox: null }
+      await plant({ id: later.id, state: 'retryable', attempt: 1, ...delay })
+      const done = await native()
+      await ledger.applyReports([eventOf(done.id, { event: 'completed', result: null })], REPORT)
+      await ledger.bulk.act([waiting.id, later.id, done.id], steering, terms)
+      const { cancelled } = await ledger.read.tombstones(['default'], 9)
+      expect(new Map(cancelled.map(({ id, generation }) => [id, generation]))).toEqual(
+        new Map([waiting, later].map(({ id }) => [id, 0])),
+      )
+      // Of another life, too.
+      await ledger.cancel(waiting.id, NOW + 3)
+      await ledger.bulk.act([waiting.id], steering, { ...terms, now: NOW + 4 })
+      expect((await ledger.read.tombstones(['default'], 1)).cancelled).toMatchObject([
+        { id: waiting.id, generation: 1 },
+      ])
     })
   })
 }

@@ -54,6 +54,10 @@ function revive(draft: Draft, row: KeptRow, { now, cause }: ActTerms): JobRow {
   const line = historyLine(now, 'available', attempt, null, cause)
   const after = draft.change(row, revived(row, now, draft.nextNonce(), line))
   if (row.deadLetterCopied) draft.staleCopy(row.queue)
+  // A native worker that comes later may be given the message of the generation before.
+  if (row.messageOut) {
+    draft.recordTombstone(row.id, { queue: row.queue, isScoped: false, cancelledAt: now })
+  }
   return draft.job(after)
 }
 

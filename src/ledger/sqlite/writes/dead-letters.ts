@@ -108,6 +108,8 @@ export function reviveJob(
     store.statements.revive.get(id, generation, now, store.nonces.next(), line, state),
   )
   forget(store, row)
+  // A native worker that comes later may be given the message of the generation before.
+  if (row.messageOut) store.tombstones.record(id, row.queue, now)
   store.counter.moved(job.queue, counted(state), 'available')
   return inTurn(store, job)
 }
