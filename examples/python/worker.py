@@ -30,7 +30,7 @@ ANSWER_S = 1
 SILENCE_S = 30
 LEASE_MS = 30_000  # of a job that names none: OJS_VISIBILITY_TIMEOUT_MS of the gateway
 MAX_CANCELLED = 10_000
-MAX_RESULT = 1_000_000
+MAX_RESULT = 1_048_576
 MAX_MESSAGE = 10_000
 MAX_EVENT = 7 * 1024 * 1024 - 4096  # with the default OJS_MAX_BODY_BYTES of the gateway
 MAX_DEPTH = 31
@@ -512,7 +512,8 @@ def tellable(result):
     try:
         text = json.dumps(result, allow_nan=False)
         told = json.loads(text, parse_int=exact)
-        if len(text) > MAX_RESULT or depth(told) > MAX_DEPTH:
+        size = len(json.dumps(told, ensure_ascii=False).encode('utf-8', 'surrogatepass'))
+        if size > MAX_RESULT or depth(told) > MAX_DEPTH:
             raise ValueError('too large')
     except (TypeError, ValueError, RecursionError) as error:
         raise ResultError(f'the result cannot be reported: {error}') from error
