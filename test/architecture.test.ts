@@ -298,7 +298,7 @@ const FLOORS: Readonly<Record<string, { order: readonly string[]; shared: RegExp
   },
   'ledger/postgres/': {
     order: ['group', 'search', 'records', 'queues', 'keyed', 'writes', 'parts'],
-    shared: /^ledger\/postgres\/(connection|slot|part|reader)\.ts$/,
+    shared: /^ledger\/postgres\/(connection|nul|slot|part|reader)\.ts$/,
   },
   'ledger/sqlite/': {
     order: ['sql', 'commit', 'state', 'search', 'concurrency', 'writes', 'keyed', 'bulk'],
