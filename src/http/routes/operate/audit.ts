@@ -4,7 +4,7 @@ import { type AuditRecord, listAudit } from '../../../operations/audit.ts'
 import { adminPageOf, cursorPagination, type Page } from '../../message/page.ts'
 import { filterText } from '../../message/query.ts'
 import { answer } from '../../message/respond.ts'
-import { LIST_AUDIT } from '../../openapi/audit.ts'
+import { LIST_AUDIT } from '../../openapi/operate/audit.ts'
 import type { Endpoint } from '../../route.ts'
 import type { Door } from '../route-deps.ts'
 

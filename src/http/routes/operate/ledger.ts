@@ -2,7 +2,7 @@
 import { timestamp } from '../../../job/document.ts'
 import { ledgerReport } from '../../../operations/ledger-report.ts'
 import { answer } from '../../message/respond.ts'
-import { GET_LEDGER } from '../../openapi/maintenance.ts'
+import { GET_LEDGER } from '../../openapi/operate/maintenance.ts'
 import type { Endpoint } from '../../route.ts'
 import type { Door } from '../route-deps.ts'
 

@@ -12,7 +12,11 @@ import {
 import { mayReadPayloads } from '../../access/roles.ts'
 import { adminPageOf, pagination } from '../../message/page.ts'
 import { answer } from '../../message/respond.ts'
-import { GET_JOB_MESSAGE, GET_RABBITMQ, LIST_RABBITMQ_QUEUES } from '../../openapi/rabbitmq.ts'
+import {
+  GET_JOB_MESSAGE,
+  GET_RABBITMQ,
+  LIST_RABBITMQ_QUEUES,
+} from '../../openapi/operate/rabbitmq.ts'
 import { type Endpoint, pathParameter } from '../../route.ts'
 import type { Door } from '../route-deps.ts'
 

@@ -1,13 +1,20 @@
 /** Manifest, health and metrics: what monitoring and clients ask first. */
 import type { Request } from 'express'
-import { withoutReasons } from '../../operations/health.ts'
-import { PROBES } from '../access/admission.ts'
-import { isServed } from '../access/roles.ts'
-import { answer, answerText, answerUnchanged } from '../message/respond.ts'
-import { type Description, under } from '../openapi/description.ts'
-import { HEALTH, LIVENESS, MANIFEST, METRICS, OPENAPI, READINESS } from '../openapi/system.ts'
-import type { Endpoint } from '../route.ts'
-import type { Door } from './route-deps.ts'
+import { withoutReasons } from '../../../operations/health.ts'
+import { PROBES } from '../../access/admission.ts'
+import { isServed } from '../../access/roles.ts'
+import { answer, answerText, answerUnchanged } from '../../message/respond.ts'
+import { type Description, under } from '../../openapi/description.ts'
+import {
+  HEALTH,
+  LIVENESS,
+  MANIFEST,
+  METRICS,
+  OPENAPI,
+  READINESS,
+} from '../../openapi/operate/system.ts'
+import type { Endpoint } from '../../route.ts'
+import type { Door } from '../route-deps.ts'
 
 /** Manifest, health, probes and metrics (seed 001 §8, §21). */
 export function systemRoutes(door: Door): Endpoint[] {

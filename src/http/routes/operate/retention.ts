@@ -1,8 +1,8 @@
 /** The operator's word that the clock is right, so that retention goes on. */
-import { answer } from '../message/respond.ts'
-import { RESUME_RETENTION } from '../openapi/system.ts'
-import type { Endpoint } from '../route.ts'
-import type { Door } from './route-deps.ts'
+import { answer } from '../../message/respond.ts'
+import { RESUME_RETENTION } from '../../openapi/operate/system.ts'
+import type { Endpoint } from '../../route.ts'
+import type { Door } from '../route-deps.ts'
 
 /** Lets retention go on that is held because of the clock; not part of the seeds. */
 export function retentionRoutes({ deps }: Door): Endpoint[] {

@@ -1,11 +1,11 @@
 /** The operator's request to publish the jobs of a lost queue again, also as a dry run. */
-import { OjsError } from '../../errors.ts'
-import { recoverable, recoverQueue } from '../../operations/queues/recover.ts'
-import { readOptionalJson } from '../message/body.ts'
-import { answer, answerDryRun } from '../message/respond.ts'
-import { RECOVER } from '../openapi/queues.ts'
-import { type Endpoint, pathParameter } from '../route.ts'
-import type { Door } from './route-deps.ts'
+import { OjsError } from '../../../errors.ts'
+import { recoverable, recoverQueue } from '../../../operations/queues/recover.ts'
+import { readOptionalJson } from '../../message/body.ts'
+import { answer, answerDryRun } from '../../message/respond.ts'
+import { RECOVER } from '../../openapi/queues.ts'
+import { type Endpoint, pathParameter } from '../../route.ts'
+import type { Door } from '../route-deps.ts'
 
 /** Declares a lost queue again and publishes its jobs again; not part of the seeds. */
 export function recoverRoutes({ deps }: Door): Endpoint[] {

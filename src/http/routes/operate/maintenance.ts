@@ -1,12 +1,12 @@
 /** `/admin/system`: maintenance mode, and the settings in use. */
-import { timestamp } from '../../job/document.ts'
-import { currentMaintenance, setMaintenance } from '../../operations/maintenance.ts'
-import { readJson } from '../message/body.ts'
-import { answer } from '../message/respond.ts'
-import { under } from '../openapi/description.ts'
-import { GET_CONFIG, GET_MAINTENANCE, SET_MAINTENANCE } from '../openapi/maintenance.ts'
-import type { Endpoint } from '../route.ts'
-import type { Door } from './route-deps.ts'
+import { timestamp } from '../../../job/document.ts'
+import { currentMaintenance, setMaintenance } from '../../../operations/maintenance.ts'
+import { readJson } from '../../message/body.ts'
+import { answer } from '../../message/respond.ts'
+import { under } from '../../openapi/description.ts'
+import { GET_CONFIG, GET_MAINTENANCE, SET_MAINTENANCE } from '../../openapi/operate/maintenance.ts'
+import type { Endpoint } from '../../route.ts'
+import type { Door } from '../route-deps.ts'
 
 /** Each with the name that OJS's command line uses. */
 const MAINTENANCE = ['/ojs/v1/admin/system/maintenance', '/ojs/v1/admin/maintenance'] as const

@@ -1,6 +1,6 @@
 /** Of `/admin/rabbitmq`. */
-import type { Description } from './description.ts'
-import { ADMIN_PAGE, PAGINATION } from './members.ts'
+import type { Description } from '../description.ts'
+import { ADMIN_PAGE, PAGINATION } from '../members.ts'
 import {
   BOOLEAN,
   entity,
@@ -14,7 +14,7 @@ import {
   TEXT,
   TRUE,
   told,
-} from './schema.ts'
+} from '../schema.ts'
 
 /** The first 500, and how many there are. */
 const some = (items: Schema) =>

@@ -1,7 +1,7 @@
 /** Of `/admin/audit`. */
-import type { Description } from './description.ts'
-import { CURSOR, PAGINATION } from './members.ts'
-import { entity, INSTANT, INTEGER, list, object, TEXT, told } from './schema.ts'
+import type { Description } from '../description.ts'
+import { CURSOR, PAGINATION } from '../members.ts'
+import { entity, INSTANT, INTEGER, list, object, TEXT, told } from '../schema.ts'
 
 const RECORD = entity('AuditRecord', {
   id: TEXT,

@@ -1,7 +1,7 @@
 /** Of `/admin/system`. */
-import { MAINTENANCE_SCHEMA } from '../../schemas/requests/admin.ts'
-import type { Description } from './description.ts'
-import { ANY, BOOLEAN, entity, INSTANT, INTEGER, object, oneOf, TEXT, told } from './schema.ts'
+import { MAINTENANCE_SCHEMA } from '../../../schemas/requests/admin.ts'
+import type { Description } from '../description.ts'
+import { ANY, BOOLEAN, entity, INSTANT, INTEGER, object, oneOf, TEXT, told } from '../schema.ts'
 
 const MAINTENANCE = entity('Maintenance', {
   enabled: BOOLEAN,

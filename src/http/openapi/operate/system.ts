@@ -1,5 +1,5 @@
 /** Of the manifest, health, probes, metrics, and this document. */
-import type { Description } from './description.ts'
+import type { Description } from '../description.ts'
 import {
   BOOLEAN,
   entity,
@@ -11,7 +11,7 @@ import {
   type Schema,
   TEXT,
   told,
-} from './schema.ts'
+} from '../schema.ts'
 
 export const MANIFEST: Description = {
   id: 'getManifest',
