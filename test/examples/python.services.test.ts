@@ -126,14 +126,18 @@ describe('the Python worker, written from docs/reference/control-protocol.md', (
     await withExample(startPython(stage.env(), ['-c', WITH_ANY_RESULT]), async (example) => {
       const run = (result: string, state: string) =>
         runJob(stage, example, { type: 'any.result', args: [result], state })
-      for (const bad of ["float('nan')", '[2**53]', '{1}', 'b"x"', "eval('['*40 + ']'*40)"])
+      const tooDeep = "eval('['*40 + ']'*40)"
+      for (const bad of ["float('nan')", '[2**53]', '{1}', 'b"x"', tooDeep, "'é' * 2**19"])
         expect(await run(bad, 'discarded')).toMatchObject({
           attempt: 1,
           error: { type: 'ResultError', retryable: false },
         })
       // Another thread of the handler's may go on changing what it has returned.
       expect(await run('Fickle(a=1)', 'completed')).toMatchObject({ result: { asked: 1 } })
-      for (const good of ['2**53 - 1', '[None, True, {"a": 1.5}]', "eval('['*31 + ']'*31)"])
+      const deep = "eval('['*31 + ']'*31)"
+      // Of 1,048,576 bytes, two of them quotes: as JSON has them, not as escapes.
+      const large = "'é' * (2**19 - 1)"
+      for (const good of ['2**53 - 1', '[None, True, {"a": 1.5}]', deep, large])
         await run(good, 'completed')
     })
   })
