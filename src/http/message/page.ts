@@ -127,11 +127,19 @@ export function cursorPagination(request: Request, page: Page, shown: Shown): ob
   }
 }
 
-/** For a list that is in memory as a whole: its cursor is the place of the next item. */
-export function memoryPagination(request: Request, page: Page, total: number): object {
-  const end = page.offset + page.limit
+/**
+ * For a list that is in memory as a whole: its cursor is the place of the next item. `isBound`: there are more
+ * than `total`, which are not listed.
+ */
+export function memoryPagination(
+  request: Request,
+  page: Page,
+  total: number,
+  isBound = false,
+): object {
+  const end = startOf(page) + page.limit
   const next = end < total && page.limit > 0 ? [end] : null
-  return cursorPagination(request, page, { total, isBound: false, next })
+  return cursorPagination(request, page, { total, isBound, next })
 }
 
 /** The first item's place in a list that is in memory as a whole. */

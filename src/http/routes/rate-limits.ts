@@ -7,7 +7,7 @@ import {
   type KnownLimit,
   listLimits,
 } from '../../operations/fetch/known-limits.ts'
-import { adminPageOf, cursorPagination, startOf } from '../message/page.ts'
+import { adminPageOf, memoryPagination, startOf } from '../message/page.ts'
 import { answer } from '../message/respond.ts'
 import { GET_RATE_LIMIT, LIST_RATE_LIMITS } from '../openapi/rate-limits.ts'
 import { type Endpoint, pathParameter } from '../route.ts'
@@ -22,15 +22,10 @@ export function rateLimitRoutes({ deps }: Door): Endpoint[] {
       access: ['operator', 'reader'],
       async handle(request, response) {
         const page = adminPageOf(request)
-        const start = startOf(page)
-        const { limits, total, isBound } = await listLimits(deps, start, page.limit)
-        const end = start + page.limit
-        const next = end < total && page.limit > 0 ? [end] : null
-        const body = {
-          items: limits.map(limitDocument),
-          pagination: cursorPagination(request, page, { total, isBound, next }),
-        }
-        answer(response, 200, JSON.stringify(body))
+        const { limits, total, isBound } = await listLimits(deps, startOf(page), page.limit)
+        const items = limits.map(limitDocument)
+        const pagination = memoryPagination(request, page, total, isBound)
+        answer(response, 200, JSON.stringify({ items, pagination }))
       },
     },
     {

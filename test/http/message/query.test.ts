@@ -8,6 +8,7 @@ import {
   pagination,
   refuseFarOffset,
   shortened,
+  startOf,
 } from '../../../src/http/message/page.ts'
 import { filterText, flag, integer, list, parameter } from '../../../src/http/message/query.ts'
 
@@ -148,6 +149,19 @@ it('memoryPagination() has a cursor exactly if there is more', () => {
     has_more: true,
     next_cursor: expect.any(String),
   })
+})
+
+it('memoryPagination() leads by its cursors through the list, to its end', () => {
+  const at = (query: string) => ({ ...asked(query), path: '/' }) as ReturnType<typeof asked>
+  const starts: number[] = []
+  let query = 'limit=2'
+  for (let pages = 0; query !== '' && pages < 9; pages++) {
+    const page = pageOf(at(query))
+    starts.push(startOf(page))
+    const told = memoryPagination(at(query), page, 5) as { next_cursor?: string }
+    query = told.next_cursor === undefined ? '' : `limit=2&cursor=${told.next_cursor}`
+  }
+  expect(starts).toEqual([0, 2, 4])
 })
 
 it('refuseFarOffset() asks for a cursor beyond 10,000 items', () => {
