@@ -14,11 +14,12 @@ export function noteStop(
   { name }: Pick<CronEntry, 'name'>,
   stop: CronStop | null,
 ): void {
+  cronStops.delete(name)
+  if (stop === null) return
   const [oldest] = cronStops.keys()
   // Entries that were removed since are dropped in this way.
   if (cronStops.size >= MAX_STOPPED && oldest !== undefined) cronStops.delete(oldest)
-  cronStops.delete(name)
-  if (stop !== null) cronStops.set(name, stop)
+  cronStops.set(name, stop)
 }
 
 /** The warnings about enabled entries that make no jobs, and will not by themselves. */
