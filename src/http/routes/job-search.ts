@@ -135,26 +135,31 @@ export function filterMembers(
   { query }: Request,
   others: ReadonlySet<string> = OTHERS,
 ): Record<string, unknown> {
-  const members: Record<string, unknown> = {}
+  const given = new Map<string, Value[]>()
   for (const [parameterName, value] of Object.entries(query)) {
     if (others.has(parameterName)) continue
-    if (value === '' || (Array.isArray(value) && value.includes('')))
-      throw emptyValue(parameterName)
+    const texts = [value].flat().map(clean)
+    if (texts.includes('')) throw emptyValue(parameterName)
     const isExact = parameterName.endsWith(EXACT)
     const name = isExact ? parameterName.slice(0, -EXACT.length) : parameterName
-    const texts = (Array.isArray(value) ? value : [value]).map(clean)
-    const before = Object.hasOwn(members, name) ? valuesOf(members[name]) : []
-    const isAlone = texts.length === 1 && before.length === 0
-    members[name] =
-      isAlone && !isExact ? texts[0] : [...before, ...(isExact ? texts : texts.flatMap(separated))]
+    const values = texts.map((text) => ({ text, isExact }))
+    given.set(name, [...(given.get(name) ?? []), ...values])
   }
-  return members
+  return Object.fromEntries([...given].map(([name, values]) => [name, memberOf(values)]))
 }
 
 const EXACT = '[]'
 
-function valuesOf(member: unknown): unknown[] {
-  return Array.isArray(member) ? member : separated(member)
+interface Value {
+  text: unknown
+  isExact: boolean
+}
+
+/** One text may be a list or not, as its reader knows. */
+function memberOf(values: readonly Value[]): unknown {
+  const [only] = values
+  if (values.length === 1 && only?.isExact === false) return only.text
+  return values.flatMap(({ text, isExact }) => (isExact ? [text] : separated(text)))
 }
 
 function filterOf(request: Request, wall: number): JobFilter {
