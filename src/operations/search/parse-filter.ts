@@ -66,10 +66,8 @@ export function parseJobFilter(
 ): JobFilter {
   let filter: JobFilter = ANY_JOB
   for (const [name, value] of Object.entries(members)) {
-    filter = {
-      ...filter,
-      ...memberOf(renamed[name] ?? name, { value, field: path + name, wall }, filter),
-    }
+    const meant = (Object.hasOwn(renamed, name) && renamed[name]) || name
+    filter = { ...filter, ...memberOf(meant, { value, field: path + name, wall }, filter) }
   }
   refuseEmpty(filter.created, `${path}since`)
   refuseEmpty(filter.enqueued, `${path}enqueued_since`)

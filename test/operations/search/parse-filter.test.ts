@@ -16,6 +16,16 @@ function queriedTags(query: Record<string, string | string[]>): readonly string[
   return parseJobFilter(filterMembers(request), 0).text.tags
 }
 
+it.each(['constructor', 'toString', '__proto__'])(
+  'a member that every object of JavaScript has is no filter: %s',
+  (name) => {
+    const members = JSON.parse(`{"${name}":"x"}`)
+    const there = `There is no filter '${name}'`
+    expect(() => parseJobFilter(members, 0)).toThrow(there)
+    expect(() => queriedTags(members)).toThrow(there)
+  },
+)
+
 describe('a list of a filter', () => {
   it.each([[['a,b']], [[' a ', 'b']], [['a', 'b,']], [[' ']]])(
     'takes each element of an array in a body as it is: %j',

@@ -270,15 +270,14 @@ const FLAGS = new Set(['confirm', 'dry_run', 'async'])
  * other values.
  */
 function together(request: Request, body: Record<string, unknown>): Record<string, unknown> {
-  const all: Record<string, unknown> = { ...body }
-  for (const [name, text] of Object.entries(filterMembers(request, NO_OTHERS))) {
+  const asked = Object.entries(filterMembers(request, NO_OTHERS)).map(([name, text]) => {
     const value = FLAGS.has(name) ? flagOf(text) : name === 'limit' ? Number(text) : text
     if (Object.hasOwn(body, name) && body[name] !== value) {
       throw invalidField(name, `The '${name}' in the body and in the query differ.`)
     }
-    all[name] = value
-  }
-  return all
+    return [name, value] as const
+  })
+  return { ...body, ...Object.fromEntries(asked) }
 }
 
 function flagOf(text: unknown): unknown {
