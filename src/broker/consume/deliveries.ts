@@ -156,17 +156,16 @@ export class Deliveries {
   }
 
   peek(queue: string, limit: number): Delivery[] {
-    if (this.#isStopped || this.#deps.isPaused(queue)) return []
-    return this.#queueConsumers.get(queue)?.buffer.ahead(limit) ?? []
+    return this.#servedConsumer(queue)?.buffer.ahead(limit) ?? []
   }
 
   takeThese(queue: string, deliveries: readonly Delivery[]): Delivery[] {
-    if (this.#isStopped || this.#deps.isPaused(queue)) return []
-    const queueConsumer = this.#queueConsumers.get(queue)
-    const left = deliveries.filter((delivery): delivery is LiveDelivery => {
-      return delivery instanceof LiveDelivery && delivery.place === 'buffered'
-    })
+    const queueConsumer = this.#servedConsumer(queue)
     if (queueConsumer === undefined) return []
+    const left = deliveries.filter(
+      (delivery): delivery is LiveDelivery =>
+        delivery instanceof LiveDelivery && delivery.place === 'buffered',
+    )
     queueConsumer.takeThese(left)
     this.#nourishIfWanted(queueConsumer)
     return left
@@ -226,6 +225,12 @@ export class Deliveries {
 
   gauges(): Pick<BrokerGauges, 'consumers' | 'queues'> {
     return feedGauges(this.#queueConsumers, this.#line, this.#deps.isPaused)
+  }
+
+  /** Undefined: there is none, or nothing of it may be served. */
+  #servedConsumer(queue: string): QueueConsumer | undefined {
+    if (this.#isStopped || this.#deps.isPaused(queue)) return undefined
+    return this.#queueConsumers.get(queue)
   }
 
   /** The queueConsumer of a queue that is being fetched from; undefined: nothing of it may be served. */
