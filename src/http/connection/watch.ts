@@ -64,10 +64,11 @@ export class Watch {
   }
 
   #hasNews(ring: Pick<EventRing, 'oldest' | 'end' | 'follow'>): boolean {
-    let hasNews = this.#next < ring.oldest
-    const end = Math.min(ring.end, Math.max(this.#next, ring.oldest) + LOOKED_AT)
-    for (let number = Math.max(this.#next, ring.oldest); number < end; number++) {
-      hasNews ||= ring.follow(number, this.#watched.isMeant) !== null
+    const from = Math.max(this.#next, ring.oldest)
+    const end = Math.min(ring.end, from + LOOKED_AT)
+    let hasNews = this.#next < from
+    for (let number = from; !hasNews && number < end; number++) {
+      hasNews = ring.follow(number, this.#watched.isMeant) !== null
     }
     this.#next = end
     return hasNews
