@@ -105,8 +105,7 @@ function parsed(
   { limits, budget }: Required<Reading>,
 ): Record<string, unknown> | Promise<Record<string, unknown>> {
   if (bytes.length < UNCOUNTED_BYTES) return parseWhole(bytes, limits)
-  const isBounded = isList(limits) || limits.maxHeap !== undefined
-  const bounded = isBounded ? limits : valueLimits(limits, body.maxBytes)
+  const bounded = isList(limits) ? limits : valueLimits(limits, body.maxBytes)
   return parseLarge(request, bytes, bounded).finally(() => budget.end(body))
 }
 
