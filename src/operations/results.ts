@@ -1,10 +1,10 @@
 /** The result of a job, at once or when the job ends. */
 import { notFound, OjsError } from '../errors.ts'
 import { isTerminal, type JobRow } from '../job/job.ts'
-import { isInScope } from '../job/queue-scope.ts'
 import { parseResults } from '../schemas/requests/results.ts'
 import type { Deps, RequestContext } from './deps.ts'
 import { visibleJob } from './info.ts'
+import { isQueueInScope } from './scope.ts'
 
 export const MAX_RESULT_WAIT_MS = 60_000
 
@@ -43,13 +43,13 @@ const MAX_RESULTS_LENGTH = 32 * 1024 ** 2
 export type Returned = Pick<JobRow, 'state' | 'result'>
 
 /**
- * RESULTS (OJS results): of each id what its job returned, in the order of the request; null where there is none, or its result is
- * not kept. Throws 400, and 413 when the results are too large for one answer.
+ * RESULTS (OJS results): of each id what its job returned, in the order of the request; null where there is none,
+ * or its result is not kept. Throws 400, and 413 when the results are too large for one answer.
  */
 export async function results(
   deps: Pick<Deps, 'ledger' | 'clock'>,
   body: unknown,
-  { queues }: Pick<RequestContext, 'queues'>,
+  context: Pick<RequestContext, 'queues'>,
 ): Promise<Map<string, Returned | null>> {
   const found = new Map<string, Returned | null>()
   let length = 0
@@ -57,17 +57,11 @@ export async function results(
   for (const id of new Set(parseResults(body).ids)) {
     const job = await visibleJob(deps, id)
     const isKept =
-      job !== null &&
-      (queues === undefined || isInScope(queues, job.queue)) &&
-      !isPruned(job, deps.clock.now())
-    if (!isKept) found.set(id, null)
-    else {
-      const { state, result } = job
-      length += result?.length ?? 0
-      if (length > MAX_RESULTS_LENGTH) throw tooLarge()
-      // Not the whole row: its body may be a megabyte, too.
-      found.set(id, { state, result })
-    }
+      job !== null && isQueueInScope(context, job.queue) && !isPruned(job, deps.clock.now())
+    length += isKept ? (job.result?.length ?? 0) : 0
+    if (length > MAX_RESULTS_LENGTH) throw tooLarge()
+    // Not the whole row: its body may be a megabyte, too.
+    found.set(id, isKept ? { state: job.state, result: job.result } : null)
   }
   return found
 }

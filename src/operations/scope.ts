@@ -7,11 +7,16 @@ import type { Deps, RequestContext } from './deps.ts'
 
 type Scoped = Pick<RequestContext, 'queues'>
 
+/** Whether the caller's key is for this queue. */
+export function isQueueInScope({ queues }: Scoped, queue: string): boolean {
+  return queues === undefined || isInScope(queues, queue)
+}
+
 /** Throws 403 if the caller's key is not for this queue. `field`: where the request names it. */
-export function requireQueueInScope({ queues }: Scoped, queue: string, field: string): void {
-  if (queues === undefined || isInScope(queues, queue)) return
+export function requireQueueInScope(context: Scoped, queue: string, field: string): void {
+  if (isQueueInScope(context, queue)) return
   throw new OjsError('x_forbidden', `This API key is not for the queue '${queue}'.`, {
-    details: { reason: 'queue_scope', field, allowed_queues: queues },
+    details: { reason: 'queue_scope', field, allowed_queues: context.queues },
   })
 }
 
@@ -33,12 +38,12 @@ export function requireJobInScope(context: Scoped, job: NewJob): void {
 /** Whether the caller may know of the job; true for an unknown id, which its operation answers. */
 export async function isJobInScope(
   { ledger }: Pick<Deps, 'ledger'>,
-  { queues }: Scoped,
+  context: Scoped,
   id: string,
 ): Promise<boolean> {
-  if (queues === undefined) return true
+  if (context.queues === undefined) return true
   const row = await ledger.read.standing(id)
-  return row === null || isInScope(queues, row.queue)
+  return row === null || isQueueInScope(context, row.queue)
 }
 
 /** Throws 404, as for an unknown id, if the job is of a queue that the caller's key is not for. */
