@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Dialect } from '../../src/dialect.ts'
 import { pauseQueue, resumeQueue } from '../../src/operations/queues/pause.ts'
-import { listQueues, queueStats } from '../../src/operations/queues/queues.ts'
+import { listQueues, queuePriorities, queueStats } from '../../src/operations/queues/queues.ts'
 import { recoverQueue } from '../../src/operations/queues/recover.ts'
 import { openDoor } from './door.ts'
 import { request } from './raw-client.ts'
@@ -77,6 +77,27 @@ describe('GET /ojs/v1/queues/:name/stats', () => {
       computed_at: '1970-01-01T00:00:03.000Z',
     })
     expect(vi.mocked(queueStats).mock.calls[0]?.[1]).toBe('a')
+  })
+})
+
+test('GET /ojs/v1/queues/:name/priority-stats begins with the highest priority, and tells of a part', async () => {
+  const counts = new Map([
+    [0, 7],
+    [-5, 1],
+    [50, 2],
+    [9, 3],
+  ])
+  vi.mocked(queuePriorities).mockResolvedValueOnce({ counts, searched: null })
+  const distribution = [
+    { priority: 50, count: 2 },
+    { priority: 9, count: 3 },
+    { priority: 0, count: 7 },
+    { priority: -5, count: 1 },
+  ]
+  expect(await ask('GET', '/a/priority-stats')).toEqual({ queue: 'a', distribution })
+  vi.mocked(queuePriorities).mockResolvedValueOnce({ counts, searched: 100_000 })
+  expect(await ask('GET', '/a/priority-stats')).toEqual({
+    ...{ queue: 'a', distribution, stats_are_partial: true, searched: 100_000 },
   })
 })
 

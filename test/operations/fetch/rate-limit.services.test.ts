@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { inOrder } from '../../support/broker/order.ts'
+import { eventually } from '../../support/gateway/in-process.ts'
 import { leastOfThree } from '../../support/time/stopwatch.ts'
 import { fetchMany, freshQueue, gatewayForAll, nack, withChannel } from '../harness.ts'
 
@@ -56,13 +57,18 @@ describe('options.rate_limit', () => {
     await pushed(LONG)
     await pushed(LONG)
     expect(await fetched({ wait_ms: 15_000 })).toHaveLength(1)
-    const { body } = await gateway.request('GET', `/ojs/v1/rate-limits/queue:${queue}`)
-    expect(body).toEqual({
+    const at = `/ojs/v1/rate-limits/queue:${queue}`
+    await eventually(async () => {
+      // Waits from the first FETCH on that has seen it.
+      expect(await fetched({ wait_ms: 0 })).toEqual([])
+      return (await gateway.request('GET', at)).body.waiting === 1
+    })
+    expect((await gateway.request('GET', at)).body).toEqual({
       ...{ key: `queue:${queue}`, limit: 1, period: 'PT100S', active: 0 },
       rate: {
         ...{ limit: 1, period: 'PT100S', current_count: 1, window_resets_at: expect.any(String) },
       },
-      ...{ waiting: body.waiting_count, waiting_count: expect.any(Number) },
+      ...{ waiting: 1, waiting_count: 1 },
     })
     const list = await gateway.request('GET', '/ojs/v1/rate-limits?per_page=100')
     expect(list.body.items.map(({ key }: Json) => key)).toContain(`queue:${queue}`)
