@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../support/gateway/in-process.ts'
 import { AheadClock } from '../../support/time/ahead-clock.ts'
-import { fetchOne, freshQueue, gatewayForAll, nack, untilState } from '../harness.ts'
+import { fetchMany, fetchOne, freshQueue, gatewayForAll, nack, untilState } from '../harness.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
 type Json = any
@@ -287,6 +287,30 @@ describe('a group', () => {
     expect(workflow).toMatchObject({ state: 'failed', failed_step_id: '0' })
     expect(states(workflow.steps)).toEqual(['cancelled', 'completed'])
   })
+})
+
+it('its progress has what each of many steps has reported, and data up to a megabyte', async () => {
+  const jobs = Array.from({ length: 110 }, (_, i) => job(`t${i}`))
+  const { id, steps } = await created({ type: 'group', jobs })
+  await fetchMany(gateway, queue, jobs.length)
+  const report = async (at: number, body: object) => {
+    const path = `/ojs/v1/jobs/${steps[at].job_id}/progress`
+    expect((await gateway.request('PUT', path, { progress: 0.5, ...body })).status).toBe(200)
+  }
+  // Sixteen of them have room.
+  const large = { text: 'x'.repeat(65_000) }
+  await Promise.all(Array.from({ length: 17 }, (_, at) => report(at, { data: large })))
+  await report(109, { data: { page: 1 } })
+  const { body } = await gateway.request('GET', `${PATH}/${id}/progress`)
+  expect(body).toMatchObject({ workflow_id: id, type: 'group' })
+  expect(body.progress).toBeCloseTo((18 * 0.5) / 110)
+  const reported = body.steps.filter(({ progress }: Json) => progress === 0.5)
+  expect(reported).toHaveLength(18)
+  const told = reported.map(({ data }: Json) => data)
+  expect(told.filter((data: Json) => data?.text === large.text)).toHaveLength(16)
+  expect(told.filter((data: Json) => data === undefined)).toHaveLength(1)
+  expect(body.steps[109]).toMatchObject({ state: 'active', data: { page: 1 } })
+  expect((await gateway.request('GET', `${PATH}/unknown/progress`)).status).toBe(404)
 })
 
 describe('a batch', () => {
