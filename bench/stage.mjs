@@ -12,7 +12,7 @@ import { startChild } from './child.mjs'
 import { startGateway } from './gateway.mjs'
 
 /**
- * @typedef {{ sbin: string, main: string, ledger?: string | undefined,
+ * @typedef {{ sbin: string, main: string, ledger?: string | undefined, settings?: NodeJS.ProcessEnv,
  *   nodeArgs: (name: string) => readonly string[] }} Setup
  * @typedef {ReturnType<typeof startChild>} Load
  * @typedef {{ module: string, amqp: string, queueType: string }} Native of the build that is measured
@@ -87,7 +87,12 @@ export class Stage {
     this.watch = { broker: broker.pid }
     mkdirSync(join(this.#dir, 'gateway'))
     const ledger = setup.ledger === undefined ? {} : { OJS_LEDGER: setup.ledger }
-    this.#env = { OJS_AMQP_URL: broker.url(), OJS_QUEUE_TYPE: this.#profile, ...ledger }
+    this.#env = {
+      OJS_AMQP_URL: broker.url(),
+      OJS_QUEUE_TYPE: this.#profile,
+      ...ledger,
+      ...setup.settings,
+    }
     this.#opened.push(() => this.stopGateway())
     await this.startGateway()
     this.raw = this.#child('raw-amqp')
