@@ -3,7 +3,7 @@ import { vhostForAll } from '../support/broker/rabbit.ts'
 import { eventually, startTestGateway } from '../support/gateway/in-process.ts'
 import { forAll } from '../support/time/late.ts'
 import { browserForAll, visit } from './support/console.ts'
-import { playScene } from './support/scene.ts'
+import { NIGHTLY_HOUR, playScene } from './support/scene.ts'
 
 const vhost = vhostForAll()
 const gateway = forAll(
@@ -42,10 +42,10 @@ test('a queue is paused after a question, goes on, and is purged after a count',
   await dialog.getByLabel('completed').uncheck()
   await dialog.getByLabel('scheduled').check()
   await dialog.getByRole('button', { name: 'Count first' }).click()
-  await dialog.getByText('1 jobs would be deleted.').waitFor()
+  await dialog.getByText('1 job would be deleted.').waitFor()
   expect((await ask('/admin/queues/default')).counts.scheduled).toBe(1)
-  await dialog.getByRole('button', { name: 'Delete 1 jobs' }).click()
-  await page.getByText('1 jobs are deleted.').waitFor()
+  await dialog.getByRole('button', { name: 'Delete 1 job' }).click()
+  await page.getByText('1 job is deleted.').waitFor()
   expect((await ask('/admin/queues/default')).counts).toMatchObject({ scheduled: 0, available: 2 })
 })
 
@@ -170,7 +170,7 @@ test('a queue and RabbitMQ tell what is in both, and the arguments of a queue', 
   await page.goto(`${gateway.url}/console/#/rabbitmq`)
   await page.getByText('Set OJS_MANAGEMENT_URL').waitFor()
   await page
-    .getByText(/^Nothing is lost: in all \d+ queues|fewer messages than jobs/)
+    .getByText(/^Nothing is lost: in all \d+ queues|fewer messages? than jobs/)
     .first()
     .waitFor()
   await page.getByRole('cell', { name: 'consuming' }).waitFor()
@@ -258,7 +258,7 @@ test('a group of dead letters is retried', async () => {
   const dialog = page.getByRole('dialog')
   const retryTheOne = async () => {
     await page.getByRole('button', { name: 'Retry' }).click()
-    await dialog.getByRole('button', { name: 'Retry 1 jobs' }).click()
+    await dialog.getByRole('button', { name: 'Retry 1 job' }).click()
     await page.getByText('Done: 1 changed').waitFor()
     await dialog.getByRole('button', { name: 'Close' }).last().click()
   }
@@ -290,8 +290,9 @@ test('a recurring job runs now, pauses, goes on, and shows its runs', async () =
   await page.getByRole('button', { name: 'nightly', exact: true }).click()
   const dialog = page.getByRole('dialog', { name: 'nightly' })
   await dialog.getByText('available').waitFor()
-  await dialog.getByText('At 03:00').waitFor()
-  expect(await dialog.getByRole('cell', { name: '03:00' }).count()).toBe(5)
+  const time = `${String(NIGHTLY_HOUR).padStart(2, '0')}:00`
+  await dialog.getByText(`At ${time}`).waitFor()
+  expect(await dialog.getByRole('cell', { name: time }).count()).toBe(5)
 })
 
 test('a recurring job is made, changed and deleted, and its times are told while they are written', async () => {

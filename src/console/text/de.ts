@@ -1,7 +1,9 @@
 /** Jeder deutsche Text der Konsole: the same members as in `en.ts`, whose type they have. */
 import type { EN } from './en.ts'
 
-const plural = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`
+/** `count`: a number, or one that is formatted already. */
+const plural = (count: number | string, one: string, many: string) =>
+  `${count} ${String(count) === '1' ? one : many}`
 
 export const DE: typeof EN = {
   loading: 'Lädt …',
@@ -217,7 +219,7 @@ export const DE: typeof EN = {
       `Neue Jobs von ${name} werden abgelehnt, und die vorhandenen laufen weiter, auch Wiederholungen und geplante, bis keiner übrig ist oder sie fortgesetzt wird.`,
     draining: (name: string) => `${name} nimmt keine neuen Jobs an.`,
     drained: 'Leer: Kein Job ist übrig.',
-    left: (count: string) => `Läuft leer: ${count} Jobs sind übrig.`,
+    left: (count: string) => `Läuft leer: ${plural(count, 'Job ist übrig.', 'Jobs sind übrig.')}`,
     remove: 'Löschen',
     removeQuestion: (name: string) =>
       `Löscht ${name} und ihre Queues in RabbitMQ. Sie darf keine Jobs, Dead Letters, Worker und Cron-Jobs haben.`,
@@ -240,10 +242,11 @@ export const DE: typeof EN = {
       `Nichts ist verloren: In allen ${queues} Queues hat jeder Job, der wartet oder läuft, seine Nachricht.`,
     first: (queues: string) => `Hier werden die ersten ${queues} Queues verglichen.`,
     missing: (count: string) =>
-      `Etwa ${count} wartende Jobs haben ihre Nachricht verloren. Der Überblick sagt, was zu tun ist.`,
+      `Etwa ${plural(count, 'wartender Job hat seine Nachricht verloren.', 'wartende Jobs haben ihre Nachricht verloren.')} Der Überblick sagt, was zu tun ist.`,
     more: (count: string) =>
-      `${count} Nachrichten mehr als Jobs: von Jobs, die abgebrochen oder gelöscht wurden (sie werden bei der Ankunft verworfen), oder nativ veröffentlicht und noch nicht bekannt.`,
-    fewer: (count: string) => `${count} Nachrichten weniger als Jobs.`,
+      `${plural(count, 'Nachricht', 'Nachrichten')} mehr als Jobs: von Jobs, die abgebrochen oder gelöscht wurden (sie werden bei der Ankunft verworfen), oder nativ veröffentlicht und noch nicht bekannt.`,
+    fewer: (count: string) =>
+      plural(count, 'Nachricht weniger als Jobs.', 'Nachrichten weniger als Jobs.'),
     leases:
       'Das ist kein Verlust, wo Jobs laufen: Die Nachrichten langer Jobs werden früh bestätigt, und das Hauptbuch hält ihre Leases.',
     lost: 'Kein Job davon läuft, und niemand hat eine Nachricht: Bleibt das so, haben diese Jobs ihre Nachrichten verloren. Nach einer Minute sagt der Überblick, was zu tun ist.',
@@ -372,7 +375,7 @@ export const DE: typeof EN = {
   audit: {
     ofKey: 'Des Schlüssels',
     none: 'Noch hat niemand etwas gesteuert. Diese Zeile täte es:',
-    total: (count: string) => `${count} Einträge`,
+    total: (count: string) => plural(count, 'Eintrag', 'Einträge'),
     when: 'Wann',
     who: 'Wer',
     what: 'Was',
@@ -421,9 +424,9 @@ export const DE: typeof EN = {
     what: 'Löscht die Jobs der gewählten Zustände endgültig. Wartende werden vorher abgebrochen. Laufende bleiben.',
     states: 'Zustände',
     none: 'Einen Zustand wählen.',
-    matched: (count: string) => `${count} Jobs würden gelöscht.`,
-    go: (count: string) => `${count} Jobs löschen`,
-    done: (count: string) => `${count} Jobs sind gelöscht.`,
+    matched: (count: string) => plural(count, 'Job würde gelöscht.', 'Jobs würden gelöscht.'),
+    go: (count: string) => `${plural(count, 'Job', 'Jobs')} löschen`,
+    done: (count: string) => plural(count, 'Job ist gelöscht.', 'Jobs sind gelöscht.'),
   },
   jobs: {
     search: 'Jobs suchen',
@@ -454,13 +457,13 @@ export const DE: typeof EN = {
     delete: 'Löschen',
     title: { retry: 'Jobs wiederholen', cancel: 'Jobs abbrechen', delete: 'Jobs löschen' },
     go: {
-      retry: (count: string) => `${count} Jobs wiederholen`,
-      cancel: (count: string) => `${count} Jobs abbrechen`,
-      delete: (count: string) => `${count} Jobs löschen`,
+      retry: (count: string) => `${plural(count, 'Job', 'Jobs')} wiederholen`,
+      cancel: (count: string) => `${plural(count, 'Job', 'Jobs')} abbrechen`,
+      delete: (count: string) => `${plural(count, 'Job', 'Jobs')} löschen`,
     },
     count: 'Erst zählen',
     counting: 'Zählt …',
-    matched: (count: string) => `${count} Jobs würden geändert.`,
+    matched: (count: string) => plural(count, 'Job würde geändert.', 'Jobs würden geändert.'),
     matchedAtLeast: (count: string) => `${count} Jobs oder mehr würden geändert.`,
     states: (states: string) => `Nur Jobs der Zustände ${states}: Andere bleiben, wie sie sind.`,
     progress: 'Fortschritt',
@@ -481,7 +484,7 @@ export const DE: typeof EN = {
       `${done} von ${of}${isMore ? ' oder mehr' : ''} …`,
     stop: 'Stopp',
     goOn: 'Weiter',
-    done: (count: string) => `${count} Jobs sind in der Datei.`,
+    done: (count: string) => plural(count, 'Job ist in der Datei.', 'Jobs sind in der Datei.'),
     save: 'Datei speichern',
   },
   job: {
@@ -536,10 +539,19 @@ export const DE: typeof EN = {
       rate: (starts: string, window: string) =>
         `Er hat ein Ratenlimit: Von solchen Jobs seiner Queue dürfen höchstens ${starts} innerhalb von ${window} beginnen, die anderen warten, bis sie an der Reihe sind.`,
       lost: (count: string) =>
-        `${count} Jobs seiner Queue haben ihre Nachricht in RabbitMQ verloren, vielleicht auch dieser: Der Überblick sagt, was zu tun ist.`,
+        plural(
+          count,
+          'Job seiner Queue hat seine Nachricht in RabbitMQ verloren, vielleicht dieser: Der Überblick sagt, was zu tun ist.',
+          'Jobs seiner Queue haben ihre Nachricht in RabbitMQ verloren, vielleicht auch dieser: Der Überblick sagt, was zu tun ist.',
+        ),
       nobody: (queue: string) => `Zur Zeit nimmt kein Worker Jobs von ${queue}.`,
       next: 'Der nächste Worker, der nach Jobs seiner Queue fragt, nimmt ihn.',
-      turn: (count: string) => `${count} weitere Jobs seiner Queue warten auf einen Worker.`,
+      turn: (count: string) =>
+        plural(
+          count,
+          'weiterer Job seiner Queue wartet auf einen Worker.',
+          'weitere Jobs seiner Queue warten auf einen Worker.',
+        ),
       toQueue: (queue: string) => `Die Queue ${queue}`,
       toRunning: (queue: string) => `Was in ${queue} läuft`,
     },
@@ -724,7 +736,7 @@ export const DE: typeof EN = {
     growth: 'Gewachsen seit dem Start',
     kept: 'Enthält',
     keptJobs: (jobs: string, dead: string, queues: string) =>
-      `${jobs} Jobs in ${queues} Queues, davon ${dead} Dead Letters`,
+      `${plural(jobs, 'Job', 'Jobs')} in ${plural(queues, 'Queue', 'Queues')}, davon ${plural(dead, 'Dead Letter', 'Dead Letters')}`,
     owed: 'Nachrichten ohne Confirm',
     active: 'Bedient',
     serves: 'diesen virtuellen Host',

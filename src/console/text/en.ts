@@ -1,6 +1,8 @@
 /** Every English text of the console. Another language has the same members. */
 
-const plural = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`
+/** `count`: a number, or one that is formatted already. */
+const plural = (count: number | string, one: string, many: string) =>
+  `${count} ${String(count) === '1' ? one : many}`
 
 export const EN = {
   loading: 'Loading …',
@@ -216,7 +218,7 @@ export const EN = {
       `New jobs of ${name} are refused, and those that are there go on, retries and schedules too, until none is left or it is resumed.`,
     draining: (name: string) => `${name} takes no new jobs.`,
     drained: 'Drained: no job is left.',
-    left: (count: string) => `Draining: ${count} jobs are left.`,
+    left: (count: string) => `Draining: ${plural(count, 'job is left.', 'jobs are left.')}`,
     remove: 'Delete',
     removeQuestion: (name: string) =>
       `Deletes ${name} and its queues in RabbitMQ. It must have no jobs, dead letters, workers and cron jobs.`,
@@ -239,10 +241,11 @@ export const EN = {
       `Nothing is lost: in all ${queues} queues every job that waits or runs has its message.`,
     first: (queues: string) => `The first ${queues} queues are compared here.`,
     missing: (count: string) =>
-      `About ${count} available jobs have lost their messages. The overview says what to do.`,
+      `About ${plural(count, 'available job has lost its message.', 'available jobs have lost their messages.')} The overview says what to do.`,
     more: (count: string) =>
-      `${count} more messages than jobs: of jobs that were cancelled or deleted (dropped when they arrive), or published natively and not known yet.`,
-    fewer: (count: string) => `${count} fewer messages than jobs.`,
+      `${plural(count, 'more message', 'more messages')} than jobs: of jobs that were cancelled or deleted (dropped when they arrive), or published natively and not known yet.`,
+    fewer: (count: string) =>
+      plural(count, 'fewer message than jobs.', 'fewer messages than jobs.'),
     leases:
       'That is no loss where jobs run: the messages of long ones are acknowledged early, and the ledger holds their leases.',
     lost: 'No job of it runs, and nobody holds a message: if that stays so, those jobs have lost their messages. After a minute the overview says what to do.',
@@ -371,7 +374,7 @@ export const EN = {
   audit: {
     ofKey: 'Of the key',
     none: 'Nobody has steered anything yet. This line would:',
-    total: (count: string) => `${count} records`,
+    total: (count: string) => plural(count, 'record', 'records'),
     when: 'When',
     who: 'Who',
     what: 'What',
@@ -420,9 +423,9 @@ export const EN = {
     what: 'Deletes the jobs of the chosen states for good. Jobs that wait are cancelled before. Jobs that run stay.',
     states: 'States',
     none: 'Choose a state.',
-    matched: (count: string) => `${count} jobs would be deleted.`,
-    go: (count: string) => `Delete ${count} jobs`,
-    done: (count: string) => `${count} jobs are deleted.`,
+    matched: (count: string) => plural(count, 'job would be deleted.', 'jobs would be deleted.'),
+    go: (count: string) => `Delete ${plural(count, 'job', 'jobs')}`,
+    done: (count: string) => plural(count, 'job is deleted.', 'jobs are deleted.'),
   },
   jobs: {
     search: 'Search jobs',
@@ -453,13 +456,13 @@ export const EN = {
     delete: 'Delete',
     title: { retry: 'Retry jobs', cancel: 'Cancel jobs', delete: 'Delete jobs' },
     go: {
-      retry: (count: string) => `Retry ${count} jobs`,
-      cancel: (count: string) => `Cancel ${count} jobs`,
-      delete: (count: string) => `Delete ${count} jobs`,
+      retry: (count: string) => `Retry ${plural(count, 'job', 'jobs')}`,
+      cancel: (count: string) => `Cancel ${plural(count, 'job', 'jobs')}`,
+      delete: (count: string) => `Delete ${plural(count, 'job', 'jobs')}`,
     },
     count: 'Count first',
     counting: 'Counting …',
-    matched: (count: string) => `${count} jobs would be changed.`,
+    matched: (count: string) => plural(count, 'job would be changed.', 'jobs would be changed.'),
     matchedAtLeast: (count: string) => `${count} jobs or more would be changed.`,
     states: (states: string) => `Only jobs that are ${states}: others are left alone.`,
     progress: 'Progress',
@@ -480,7 +483,7 @@ export const EN = {
       `${done} of ${of}${isMore ? ' or more' : ''} …`,
     stop: 'Stop',
     goOn: 'Go on',
-    done: (count: string) => `${count} jobs are in the file.`,
+    done: (count: string) => plural(count, 'job is in the file.', 'jobs are in the file.'),
     save: 'Save the file',
   },
   job: {
@@ -532,10 +535,19 @@ export const EN = {
       rate: (starts: string, window: string) =>
         `It has a rate limit: of such jobs of its queue at most ${starts} may start within ${window}, and the others wait their turn.`,
       lost: (count: string) =>
-        `${count} jobs of its queue have lost their messages in RabbitMQ, perhaps this one too: the overview says what to do.`,
+        plural(
+          count,
+          'job of its queue has lost its message in RabbitMQ, perhaps this one: the overview says what to do.',
+          'jobs of its queue have lost their messages in RabbitMQ, perhaps this one too: the overview says what to do.',
+        ),
       nobody: (queue: string) => `No worker takes jobs of ${queue} now.`,
       next: 'The next worker that asks for jobs of its queue takes it.',
-      turn: (count: string) => `${count} more jobs of its queue wait for a worker.`,
+      turn: (count: string) =>
+        plural(
+          count,
+          'more job of its queue waits for a worker.',
+          'more jobs of its queue wait for a worker.',
+        ),
       toQueue: (queue: string) => `The queue ${queue}`,
       toRunning: (queue: string) => `What runs in ${queue}`,
     },
@@ -717,7 +729,7 @@ export const EN = {
     growth: 'Grown since the start',
     kept: 'Keeps',
     keptJobs: (jobs: string, dead: string, queues: string) =>
-      `${jobs} jobs in ${queues} queues, ${dead} of them dead letters`,
+      `${plural(jobs, 'job', 'jobs')} in ${plural(queues, 'queue', 'queues')}, ${plural(dead, 'of them a dead letter', 'of them dead letters')}`,
     owed: 'Messages without a confirm',
     active: 'Serves',
     serves: 'this virtual host',

@@ -18,6 +18,12 @@ export const HOSTILE = {
   emoji: '🐇🎉',
 }
 
+/**
+ * The hour of the recurring job `nightly`, in Berlin. About half a day ahead, whenever the tests run: a run within the
+ * next hours would be on the pages of what comes soon.
+ */
+export const NIGHTLY_HOUR = (new Date().getUTCHours() + 12) % 24
+
 export async function playScene(gateway: TestGateway): Promise<Scene> {
   const push = async (type: string, queue: string, more: object = {}) =>
     (await gateway.request('POST', '/ojs/v1/jobs', { type, args: [{ n: 1 }], queue, ...more })).body
@@ -63,7 +69,7 @@ async function steering(gateway: TestGateway): Promise<void> {
 }
 
 async function recurring(gateway: TestGateway): Promise<void> {
-  const nightly = { name: 'nightly', cron: '0 3 * * *', timezone: 'Europe/Berlin' }
+  const nightly = { name: 'nightly', cron: `0 ${NIGHTLY_HOUR} * * *`, timezone: 'Europe/Berlin' }
   await gateway.request('POST', '/ojs/v1/cron', { ...nightly, type: 'report.make', args: [] })
 }
 
