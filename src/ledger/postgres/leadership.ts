@@ -5,10 +5,12 @@ import type { LedgerClock } from './clock.ts'
 import type { Connection, Row, Statement } from './connection.ts'
 
 /** How long a lease lasts without being renewed, by the database's clock. */
-const LEASE_MS = 5_000
+export const LEASE_MS = 5_000
 const RENEW_MS = 1_000
 /** How often a standby asks whether the lease is free. */
 const ASK_MS = 200
+/** After so long without an answer another connection is tried: the host may be gone. */
+const ANSWER_MS = 2_000
 /** After how many of these a standby says that it is there, and for how long that counts. */
 const ASKS_PER_SIGN = 10
 const SIGN_MS = 10_000
@@ -32,6 +34,12 @@ export interface LeadershipOptions {
   logger: Logger
 }
 
+/** A connection, and when what waits there for an answer was asked, oldest first. */
+interface Line {
+  connection: Promise<Connection>
+  asked: number[]
+}
+
 /** What a standby knows. */
 export interface Seen {
   /** Where the active gateway is; null: there is none, or the database does not say. */
@@ -46,8 +54,9 @@ export interface Seen {
  */
 export class Leadership {
   readonly #options: LeadershipOptions
-  #connection: Promise<Connection> | null = null
+  #line: Line | null = null
   #timer: NodeJS.Timeout | undefined
+  #confirming: Promise<void> | null = null
   /** In our monotonic time, counted from before the renewal was sent: never later than the database's. */
   #until = Number.NEGATIVE_INFINITY
   #onLost: (() => void) | null = null
@@ -82,10 +91,23 @@ export class Leadership {
     return this.#options.clock.monotonic() < this.#until
   }
 
+  /**
+   * The same; but if the lease was not renewed in time, the database is asked whether it is still ours: only this
+   * process may have been slow.
+   */
+  async mayServe(): Promise<boolean> {
+    if (this.isHeld || this.#onLost === null) return this.isHeld
+    this.#confirming ??= this.#renew().finally(() => {
+      this.#confirming = null
+    })
+    await this.#confirming
+    return this.isHeld
+  }
+
   /** Takes the lease if it is free. Rejects when the database cannot be asked. */
   async take(): Promise<boolean> {
     const { schema, owner, url } = this.#options
-    const free = await this.#ask({
+    const free = await this.#askInTime({
       text: `SELECT owner = $1 OR until <= clock_timestamp() AS is_free, url, ${NOW}
         FROM ${schema}.leader`,
       values: [owner],
@@ -94,7 +116,7 @@ export class Leadership {
     this.#seen = { activeUrl, fault: null }
     if (activeUrl !== null) return false
     const sentAt = this.#options.clock.monotonic()
-    const taken = await this.#ask({
+    const taken = await this.#askInTime({
       text: `INSERT INTO ${schema}.leader AS old (owner, url, until) VALUES ($1, $2, ${END})
         ON CONFLICT (only_row) DO UPDATE SET owner = excluded.owner, url = excluded.url, until = ${END}
         WHERE old.until <= clock_timestamp() OR old.owner = excluded.owner RETURNING ${NOW}`,
@@ -120,7 +142,8 @@ export class Leadership {
   /** Renews the lease until `stop` or `resign`. `onLost`: somebody else has it, or may have it. Once. */
   keep(onLost: () => void): void {
     this.#onLost = onLost
-    this.#renewLater()
+    // Without waiting for the answer before. An answer that came while this process had no time is read first.
+    this.#timer = setInterval(() => setImmediate(() => void this.#renew()), RENEW_MS).unref()
   }
 
   /** The ledger's fence has told it before the next renewal could. */
@@ -137,8 +160,8 @@ export class Leadership {
     const text = `UPDATE ${schema}.leader SET until = '-infinity' WHERE owner = $1`
     const gone = `DELETE FROM ${schema}.standbys WHERE owner = $1`
     try {
-      await this.#ask({ text, values: [owner] })
-      await this.#ask({ text: gone, values: [owner] })
+      await this.#askInTime({ text, values: [owner] })
+      await this.#askInTime({ text: gone, values: [owner] })
     } catch (error) {
       this.#options.logger.warn({ err: error }, 'the lease could not be given back')
     }
@@ -146,27 +169,25 @@ export class Leadership {
 
   async close(): Promise<void> {
     this.#forget()
-    const connection = this.#connection
-    this.#connection = null
-    await connection?.then((open) => open.close()).catch(() => {})
+    const line = this.#line
+    this.#line = null
+    if (line !== null) await hangUp(line)
   }
 
   #forget(): void {
-    clearTimeout(this.#timer)
+    clearInterval(this.#timer)
     this.#timer = undefined
     this.#onLost = null
     this.#until = Number.NEGATIVE_INFINITY
   }
 
-  #renewLater(): void {
-    this.#timer = setTimeout(() => void this.#renew(), RENEW_MS)
-    this.#timer.unref()
-  }
-
+  /** Never rejects. */
   async #renew(): Promise<void> {
     const { schema, owner, clock, url } = this.#options
+    const term = this.#onLost
+    const isKept = () => term !== null && this.#onLost === term
+    if (!isKept()) return
     const sentAt = clock.monotonic()
-    const isKept = () => this.#onLost !== null
     try {
       const row = await this.#ask({
         text: `UPDATE ${schema}.leader SET until = ${END}, url = $2 WHERE owner = $1 RETURNING ${NOW},
@@ -176,21 +197,22 @@ export class Leadership {
       })
       if (!isKept()) return
       if (!row) return this.lost()
-      this.#until = sentAt + LEASE_MS
+      this.#until = Math.max(this.#until, sentAt + LEASE_MS)
       this.#standbys = Number(row['standbys'])
       this.#times = [...this.#times.slice(1 - KEPT_TIMES), clock.monotonic() - sentAt]
       this.#seen = { activeUrl: null, fault: null }
     } catch (error) {
+      // A later one may have been answered, over another connection.
+      if (!isKept() || this.#until > sentAt + LEASE_MS) return
       this.#note(error)
-      if (isKept() && clock.monotonic() > this.#until + PATIENCE_MS) return this.lost()
+      if (clock.monotonic() > this.#until + PATIENCE_MS) this.lost()
     }
-    if (isKept()) this.#renewLater()
   }
 
   /** For the active gateway, which tells how many there are. */
   async #sign(): Promise<void> {
     const { schema, owner, url } = this.#options
-    await this.#ask({
+    await this.#askInTime({
       text: `WITH gone AS (DELETE FROM ${schema}.standbys WHERE seen_at < clock_timestamp() - interval '1 day')
         INSERT INTO ${schema}.standbys VALUES ($1, $2, clock_timestamp())
         ON CONFLICT (owner) DO UPDATE SET url = excluded.url, seen_at = excluded.seen_at`,
@@ -205,25 +227,57 @@ export class Leadership {
     this.#seen = { activeUrl: null, fault }
   }
 
-  async #ask(statement: Statement): Promise<Row | undefined> {
-    const { clock, connect } = this.#options
-    this.#connection ??= connect()
-    const asked = this.#connection
+  #askInTime(statement: Statement): Promise<Row | undefined> {
+    return this.#ask(statement, inTime)
+  }
+
+  async #ask(
+    statement: Statement,
+    waitFor = <T>(answer: Promise<T>) => answer,
+  ): Promise<Row | undefined> {
+    const { clock } = this.#options
+    const line = this.#nextLine()
+    const askedAt = clock.monotonic()
+    line.asked.push(askedAt)
     try {
-      const connection = await asked
+      const connection = await line.connection
       const sentAt = clock.monotonic()
-      const [result] = await connection.ask([statement])
+      const [result] = await waitFor(connection.ask([statement]))
       if (result?.status !== 'fulfilled') throw result?.reason
       const [row] = result.value.rows
       if (typeof row?.['db_now'] === 'number') clock.sample(row['db_now'], sentAt)
       return row
     } catch (error) {
       // Whatever it was: the next host may be the writable one by now.
-      if (this.#connection === asked) this.#connection = null
-      await asked.then((open) => open.close()).catch(() => {})
+      if (this.#line === line) this.#line = null
       throw error
+    } finally {
+      line.asked.splice(line.asked.indexOf(askedAt), 1)
+      if (this.#line !== line && line.asked.length === 0) void hangUp(line)
     }
   }
+
+  /** Not one that has not answered in time; what was asked there may be answered all the same, and counts. */
+  #nextLine(): Line {
+    const { clock, connect } = this.#options
+    const oldest = this.#line?.asked[0] ?? Number.POSITIVE_INFINITY
+    if (clock.monotonic() - oldest >= ANSWER_MS) this.#line = null
+    this.#line ??= { connection: connect(), asked: [] }
+    return this.#line
+  }
+}
+
+async function hangUp({ connection }: Line): Promise<void> {
+  await connection.then((open) => open.close()).catch(() => {})
+}
+
+/** Rejects if the answer does not come in time. One that has come while this process had no time counts. */
+function inTime<T>(answer: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const late = () => reject(new Error(`PostgreSQL has not answered for ${ANSWER_MS} ms`))
+    const timer = setTimeout(() => setImmediate(late), ANSWER_MS)
+    void answer.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
 }
 
 const NOW = `(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS db_now`

@@ -62,7 +62,7 @@ export async function openPostgresLedger(options: PostgresLedgerOptions): Promis
   const owner = leadership?.owner ?? randomUUID()
   const needsLease = leadership !== undefined
   const slot = new Slot({ schema, id: SLOT, owner, connect, needsLease })
-  const mayRead = () => leadership?.isHeld ?? true
+  const mayRead = async () => (await leadership?.mayServe()) ?? true
   const reader = new Reader(connect, mayRead)
   const searcher = new Reader(connect, mayRead)
   const durability = new Durability({

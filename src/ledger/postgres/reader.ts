@@ -8,11 +8,11 @@ import { kindOf } from './sql-errors.ts'
 export class Reader {
   readonly #connect: () => Promise<Connection>
   #connection: Promise<Connection> | null = null
-  readonly #mayRead: () => boolean
+  readonly #mayRead: () => Promise<boolean>
   #isClosed = false
 
   /** `mayRead`: false while another gateway may be active, whose writes would be missing in what is done. */
-  constructor(connect: () => Promise<Connection>, mayRead: () => boolean = () => true) {
+  constructor(connect: () => Promise<Connection>, mayRead = async () => true) {
     this.#connect = connect
     this.#mayRead = mayRead
   }
@@ -20,7 +20,7 @@ export class Reader {
   /** The rows of one statement. Rejects with 503 when no host answers. */
   async rows(text: string, values: readonly unknown[] = []): Promise<readonly Row[]> {
     if (this.#isClosed) throw closed()
-    if (!this.#mayRead()) throw unavailable('Another gateway may be active.', 'ledger')
+    if (!(await this.#mayRead())) throw unavailable('Another gateway may be active.', 'ledger')
     try {
       return await this.#ask({ text, values }).catch((error: unknown) => {
         // The server may have been restarted since the last read.

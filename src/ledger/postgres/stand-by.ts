@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { PostgresAddress } from './address.ts'
 import { connectWritable } from './connection.ts'
-import { Leadership, type LeadershipOptions } from './leadership.ts'
+import { LEASE_MS, Leadership, type LeadershipOptions } from './leadership.ts'
 import { migrate } from './migrations.ts'
 import { schemaOf } from './schema.ts'
 
@@ -13,8 +13,8 @@ export interface PostgresPlace {
 }
 
 const TIMEOUTS = { connectMs: 5_000, answerMs: 30_000 }
-/** A lease is worth nothing that cannot be asked about in time. */
-const LEASE_TIMEOUTS = { connectMs: 2_000, answerMs: 2_000 }
+/** An answer that comes later than the lease ends says nothing about it. */
+const LEASE_TIMEOUTS = { connectMs: 2_000, answerMs: LEASE_MS }
 
 /** Migrates the ledger. Rejects when no host is writable, or when the ledger is of a newer version. */
 export async function standBy(

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest'
 import { LedgerClock } from '../../../src/ledger/postgres/clock.ts'
 import type { Connection } from '../../../src/ledger/postgres/connection.ts'
-import { Leadership } from '../../../src/ledger/postgres/leadership.ts'
+import { LEASE_MS, Leadership } from '../../../src/ledger/postgres/leadership.ts'
 import { migrate } from '../../../src/ledger/postgres/migrations.ts'
 import { openPostgresLedger } from '../../../src/ledger/postgres/open.ts'
 import { schemaOf } from '../../../src/ledger/postgres/schema.ts'
@@ -29,12 +29,19 @@ afterAll(async () => {
   await admin.close()
 })
 
-/** Those of a gateway. `at`: where the database is, for it. */
-function gateway(name: string, at: () => string = url) {
-  const clock = new LedgerClock()
+const TIMEOUTS = { connectMs: 30_000, answerMs: LEASE_MS }
+
+interface Circumstances {
+  connect?: () => Promise<Connection>
+  /** Milliseconds since whenever. */
+  monotonic?: () => number
+}
+
+function gateway(name: string, { connect, monotonic }: Circumstances = {}) {
+  const clock = new LedgerClock(monotonic)
   const leadership = new Leadership({
     ...{ schema, clock, logger: SILENT, url: () => `http://${name}`, owner: randomUUID() },
-    connect: () => connectTo(at(), { connectMs: 2_000, answerMs: 2_000 }),
+    connect: connect ?? (() => connectTo(url(), TIMEOUTS)),
   })
   onTestFinished(() => leadership.close())
   const open = () =>
@@ -136,7 +143,9 @@ it('a gateway whose lease has ended before it opens the ledger fences nobody', a
 it('a lease that could not be renewed in time is not held, and is held again when it was nobody else’s', async () => {
   const proxy = await TcpProxy.start(url())
   onTestFinished(() => proxy.stop())
-  const a = gateway('a', () => proxy.url)
+  const a = gateway('a', {
+    connect: () => connectTo(proxy.url, { connectMs: 2_000, answerMs: 2_000 }),
+  })
   await a.leadership.take()
   let isLost = false
   a.leadership.keep(() => {
@@ -148,6 +157,90 @@ it('a lease that could not be renewed in time is not held, and is held again whe
   proxy.release('to-gateway')
   await eventually(() => a.leadership.isHeld)
   expect(isLost).toBe(false)
+})
+
+it('a renewal that the database is slow to commit counts, and its connection is not given up', async () => {
+  const answers: string[][] = []
+  let waiting = 0
+  const connect = async () => {
+    const connection = await connectTo(url(), TIMEOUTS)
+    const own: string[] = []
+    answers.push(own)
+    const ask = connection.ask.bind(connection)
+    connection.ask = async (statements) => {
+      waiting += 1
+      const results = await ask(statements)
+      waiting -= 1
+      own.push(...results.map(({ status }) => status))
+      return results
+    }
+    return connection
+  }
+  const a = gateway('a', { connect })
+  await a.leadership.take()
+  a.leadership.keep(() => {})
+  const slow = await connectTo(url())
+  onTestFinished(() => slow.close())
+  await rowsOf(slow, 'BEGIN')
+  await rowsOf(slow, `SELECT FROM ${schema}.leader FOR UPDATE`)
+  const before = answers[0]?.length ?? 0
+  // Another connection is tried, because the host of the first may be gone.
+  await eventually(() => answers.length >= 2)
+  expect(a.leadership.seen.fault).toBeNull()
+  await rowsOf(slow, 'COMMIT')
+  await eventually(() => waiting === 0)
+  expect(answers[0]?.length).toBeGreaterThan(before)
+  expect(new Set(answers.flat())).toEqual(new Set(['fulfilled']))
+  expect(a.leadership.seen.fault).toBeNull()
+  expect(a.leadership.isHeld).toBe(true)
+})
+
+it('an answer that came while the gateway had no time counts', async () => {
+  let connections = 0
+  let isBusy = false
+  const connect = async () => {
+    connections += 1
+    const connection = await connectTo(url(), TIMEOUTS)
+    const ask = connection.ask.bind(connection)
+    connection.ask = (statements) => {
+      const asked = ask(statements)
+      // The statement is on the wire, and nothing of this process runs until long after its answer.
+      if (isBusy) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_500)
+      isBusy = false
+      return asked
+    }
+    return connection
+  }
+  const a = gateway('a', { connect })
+  isBusy = true
+  expect(await a.leadership.take()).toBe(true)
+  a.leadership.keep(() => {})
+  isBusy = true
+  await eventually(() => a.leadership.commitMs > 2_000)
+  expect(a.leadership.seen.fault).toBeNull()
+  expect(connections).toBe(1)
+})
+
+it('a gateway that was too slow to renew its lease asks whose it is before it reads', async () => {
+  let skippedMs = 0
+  const monotonic = () => performance.now() + skippedMs
+  const [a, b] = [gateway('a', { monotonic }), gateway('b')]
+  await a.leadership.take()
+  const ledger = await a.open()
+  onTestFinished(() => ledger.close())
+  let isLost = false
+  a.leadership.keep(() => {
+    isLost = true
+  })
+  skippedMs += 2 * LEASE_MS
+  expect(a.leadership.isHeld).toBe(false)
+  expect(await Promise.all([ledger.read.find('x'), ledger.read.find('y')])).toEqual([null, null])
+  expect(a.leadership.isHeld).toBe(true)
+  await letEnd()
+  await b.leadership.take()
+  skippedMs += 2 * LEASE_MS
+  await expect(ledger.read.find('x')).rejects.toThrow('may be active')
+  expect(isLost).toBe(true)
 })
 
 it('PostgreSQL without a synchronous standby is a warning, unless the storage is replicated', async () => {
