@@ -191,9 +191,10 @@ export class Owner {
   }
 
   /** Logs once per reason, since the claim is retried every two seconds. */
-  #complain({ kind }: ChannelFailure, error: unknown): void {
+  #complain(failure: ChannelFailure, error: unknown): void {
     const { name } = this.#queue()
-    const problem = kind === 'access-refused' ? `${name}: access refused` : null
+    const isRefused = failure.kind === 'access-refused'
+    const problem = isRefused ? `${entityIn(failure.text) ?? name}: access refused` : null
     if (problem === null || problem !== this.problem) {
       this.#deps.logger.warn({ err: error, queue: name }, 'cannot claim the owner queue')
     }
@@ -223,6 +224,11 @@ export class Owner {
     this.state = state
     this.#deps.onChange(state)
   }
+}
+
+/** What RabbitMQ names first: `access to exchange 'e' in vhost '/' refused for user 'u'`. */
+function entityIn(text: string): string | undefined {
+  return /'([^']+)'/.exec(text)?.[1]
 }
 
 /** Gateways of another ledger are connected. */

@@ -2,6 +2,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import type { Connection } from '../../../src/broker/connection/connection.ts'
 import { withScratchChannel } from '../../../src/broker/connection/temporary-channel.ts'
 import { Owner } from '../../../src/broker/topology/ownership.ts'
+import { limitedUser } from '../../support/broker/rabbit.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
 import { vhostOfTest } from '../fixtures.ts'
 import { logger, startConnection, topologyWith } from '../harness.ts'
@@ -12,8 +13,11 @@ const EXCHANGE = 'ojs.system.gateways'
 let now = 0
 
 /** A gateway's claim, which is settled when this resolves. `ledgerId` null: a ledger of its own, as SQLite's is. */
-async function claim(ledgerId: string | null): Promise<{ owner: Owner; connection: Connection }> {
-  const connection = await startConnection(vhost.url)
+async function claim(
+  ledgerId: string | null,
+  url = vhost.url,
+): Promise<{ owner: Owner; connection: Connection }> {
+  const connection = await startConnection(url)
   const owner = new Owner({
     ...{ connection, topology: topologyWith(), clock: { now: () => now }, logger, onChange() {} },
     shared: ledgerId === null ? undefined : { ledgerId, exchange: EXCHANGE },
@@ -78,4 +82,15 @@ it('who has the owner queue for longer than a dead socket lasts is no predecesso
   expect(after.owner.state).toBe('foreign')
   await before.connection.close()
   await eventually(() => after.owner.state === 'owner')
+})
+
+it.each([
+  ['^ojs\\.system\\.(owner$|gateways)', 'owner', null],
+  ['^ojs\\.system\\.owner$', 'asking', 'ojs.system.gateways: access refused'],
+  ['^ojs\\.system\\.gateways', 'asking', 'ojs.system.owner: access refused'],
+])('with the right to configure %s a gateway is %s', async (configure, state, problem) => {
+  // The other rights are those of topology/README.md.
+  const rights = { configure, write: '^(ojs\\.|amq\\.default$)', read: '^ojs\\.' }
+  const { owner } = await claim('one', await limitedUser(vhost, rights))
+  expect([owner.state, owner.problem]).toEqual([state, problem])
 })

@@ -26,7 +26,7 @@ export function permissionFaults(node: PrivateNode): void {
     test('to configure, and the connections closed: existing queues are used, and warnings tell why', async () => {
       const { gateway, vhost } = await openStage(node)
       await pushed(gateway, 'q', 1)
-      await allow(vhost, ['^ojs\\.system\\.owner$', ALL, ALL])
+      await allow(vhost, ['^ojs\\.system\\.(owner$|gateways)', ALL, ALL])
       await reconnected(gateway, vhost)
       await expectServing(gateway, 1)
       await expectRefused(gateway, 'new')
