@@ -7,6 +7,8 @@ import { Refusal } from '../process/progress.mjs'
 import { readText } from '../process/read-text.mjs'
 
 /**
+ * @typedef {Readonly<{ name: string, dir: string, epmdPort: number }>} Member a node
+ *
  * @typedef {object} PrivateBrokerOptions
  * @property {string} sbin folder with `rabbitmq-server` and `rabbitmqctl`
  * @property {string} dir everything of the node is below it: data, logs, cookie, configuration
@@ -15,6 +17,7 @@ import { readText } from '../process/read-text.mjs'
  * @property {string} [conf] lines for rabbitmq.conf; they win over the defaults
  * @property {string} [advanced] the Erlang term of advanced.config
  * @property {string} [vhost] default vhost, created at the first start; default `/ojs`
+ * @property {Member} [joins] a running node: this one becomes a member of its cluster
  * @property {boolean} [isDisposable] nobody needs its data after `stop`, which then takes no time (else 1–6 s)
  * @property {string} [erlArgs] flags of the Erlang machine; default: a small one on one CPU, with one
  *   scheduler, without busy waiting
@@ -29,6 +32,8 @@ export const DEFAULTS = {
   plugins: [],
   conf: '',
 }
+
+const COOKIE = '.erlang.cookie'
 
 /** A node without `erlArgs` is a small one: it shares two cores with a gateway and a test run. */
 const SMALL = '+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none'
@@ -46,16 +51,17 @@ export function refuseSharedData(dir) {
 }
 
 /**
- * The ports of a node: free ones, but for the AMQP port if one is requested.
- * @param {number} [amqp]
+ * The ports of a node: free ones, but for the AMQP port if one is requested. The nodes of a cluster find each other
+ * by one epmd.
+ * @param {Pick<PrivateBrokerOptions, 'port' | 'joins'>} options
  */
-export async function choosePorts(amqp) {
+export async function choosePorts({ port: amqp, joins }) {
   return {
     amqp: amqp ?? (await freePort()),
     management: await freePort(),
     prometheus: await freePort(),
     distribution: await freePort(),
-    epmd: await freePort(),
+    epmd: joins?.epmdPort ?? (await freePort()),
   }
 }
 
@@ -65,15 +71,18 @@ export async function choosePorts(amqp) {
  * @param {Ports} ports
  */
 export function writeNodeFiles(options, ports) {
-  const { dir, vhost, plugins, conf, advanced = '[].' } = options
+  const { dir, vhost, plugins, conf, joins, advanced = '[].' } = options
   mkdirSync(join(dir, 'log'), { recursive: true })
   writeFileSync(join(dir, 'enabled_plugins'), `[${plugins.join(',')}].\n`)
   writeFileSync(join(dir, 'advanced.config'), `${advanced}\n`)
-  writeFileSync(join(dir, 'rabbitmq.conf'), configuration(vhost, ports, conf))
-  const cookie = join(dir, '.erlang.cookie')
+  const members = joins ? [joins.name, nodeName(options, ports)] : []
+  const own = `${clusterOf(members)}${conf}`
+  writeFileSync(join(dir, 'rabbitmq.conf'), configuration(vhost, ports, own))
+  const cookie = join(dir, COOKIE)
   // Random: whoever knows the cookie can run code in the node, and every user of this machine can reach the
   // node.
-  if (!existsSync(cookie)) writeFileSync(cookie, randomBytes(24).toString('hex'), { mode: 0o400 })
+  const secret = joins ? readText(join(joins.dir, COOKIE)) : randomBytes(24).toString('hex')
+  if (!existsSync(cookie)) writeFileSync(cookie, secret, { mode: 0o400 })
   writeFileSync(join(dir, 'rabbitmqctl'), controlScript(options, ports), { mode: 0o700 })
 }
 
@@ -115,6 +124,25 @@ ${more}
 }
 
 /**
+ * A node without data joins the other one of these; RabbitMQ wants to find itself among them.
+ * @param {readonly string[]} members
+ */
+function clusterOf(members) {
+  return members
+    .map((name, i) => `cluster_formation.classic_config.nodes.${i + 1} = ${name}\n`)
+    .join('')
+}
+
+/**
+ * The Erlang name of a node; within a cluster each has its own.
+ * @param {Pick<PrivateBrokerOptions, 'joins'>} options
+ * @param {Pick<Ports, 'amqp'>} ports
+ */
+export function nodeName({ joins }, { amqp }) {
+  return joins ? `ojs-${amqp}@localhost` : 'ojs@localhost'
+}
+
+/**
  * What starts the server: `[command, ...args]`. A small node has a single scheduler, so one CPU is enough.
  * @param {NodeOptions} options
  * @returns {[string, ...string[]]}
@@ -130,7 +158,8 @@ export function serverCommand({ sbin, erlArgs }) {
  * @param {NodeOptions} options
  * @param {Ports} ports
  */
-export function nodeEnvironment({ dir, erlArgs = SMALL }, ports) {
+export function nodeEnvironment(options, ports) {
+  const { dir, erlArgs = SMALL } = options
   return {
     // Nothing else is inherited: a stray RABBITMQ_* or ERL_* variable would change the node.
     PATH: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin',
@@ -139,7 +168,7 @@ export function nodeEnvironment({ dir, erlArgs = SMALL }, ports) {
     // By default the dump goes to the folder that `rabbitmqctl` was called from, such as the repository.
     ERL_CRASH_DUMP: join(dir, 'erl_crash.dump'),
     RABBITMQ_CONF_ENV_FILE: '/dev/null',
-    RABBITMQ_NODENAME: 'ojs@localhost',
+    RABBITMQ_NODENAME: nodeName(options, ports),
     RABBITMQ_NODE_IP_ADDRESS: '127.0.0.1',
     RABBITMQ_NODE_PORT: String(ports.amqp),
     RABBITMQ_DIST_PORT: String(ports.distribution),

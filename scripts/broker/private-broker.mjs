@@ -10,6 +10,7 @@ import {
   choosePorts,
   DEFAULTS,
   nodeEnvironment,
+  nodeName,
   refuseSharedData,
   serverCommand,
   writeNodeFiles,
@@ -58,7 +59,7 @@ export class PrivateBroker {
   async start(signal) {
     try {
       refuseSharedData(this.dir)
-      this.#ports ??= await choosePorts(this.#options.port)
+      this.#ports ??= await choosePorts(this.#options)
       writeNodeFiles(this.#options, this.#ports)
       await this.#startBeam(signal)
       signal?.throwIfAborted()
@@ -88,6 +89,15 @@ export class PrivateBroker {
   /** The port of the metrics page; only with the plugin rabbitmq_prometheus. */
   get prometheusPort() {
     return this.#chosenPorts.prometheus
+  }
+
+  /** That Erlang knows the node by. */
+  get name() {
+    return nodeName(this.#options, this.#chosenPorts)
+  }
+
+  get epmdPort() {
+    return this.#chosenPorts.epmd
   }
 
   /** The process id of the Erlang machine (beam.smp) itself; undefined while it is down. */
@@ -157,7 +167,7 @@ export class PrivateBroker {
    */
   async evaluate(expression) {
     const env = nodeEnvironment(this.#options, this.#chosenPorts)
-    const args = ['-sname', env.RABBITMQ_NODENAME, '-e']
+    const args = ['-sname', this.name, '-e']
     const { output } = await run(findErlCall() ?? 'erl_call', args, {
       env,
       input: `${expression}.\n`,
@@ -184,6 +194,7 @@ export class PrivateBroker {
    */
   async #startEpmd() {
     const { epmd: port } = this.#chosenPorts
+    if (this.#options.joins) return
     this.#epmd ??= this.#spawnEpmd()
     const deadline = Date.now() + EPMD_TIMEOUT_MS
     while (this.#epmd !== undefined && Date.now() < deadline) {

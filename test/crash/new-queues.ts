@@ -21,7 +21,7 @@ export async function untilRemembered(
 }
 
 /** Whether RabbitMQ has the name of this quorum queue on its disk. */
-export function isRemembered({ dir }: PrivateNode, queue: string, vhost?: Vhost): boolean {
-  const file = join(dir, 'mnesia/ojs@localhost/quorum/ojs@localhost/names.dets')
+export function isRemembered({ dir, name }: PrivateNode, queue: string, vhost?: Vhost): boolean {
+  const file = join(dir, 'mnesia', name, 'quorum', name, 'names.dets')
   return readFileSync(file).includes(`${vhost?.name ?? ''}_${queue}`)
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { connect } from 'amqplib'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import {
   clearLongQueuePolicy,
   needsLongQueuePolicy,
@@ -116,6 +116,27 @@ describe('a private node', () => {
     expect([isAlive(last), isAlive(epmd)]).toEqual([true, true])
     await node.stop()
     expect([isAlive(last), isAlive(epmd)]).toEqual([false, false])
+  })
+})
+
+describe('a cluster', () => {
+  test('is what a node makes with the one that it joins, also after kill -9', async () => {
+    const first = await startPrivateNode()
+    const second = await startPrivateNode({ joins: first })
+    onTestFinished(async () => {
+      await second.stop()
+      await first.stop()
+    })
+    const membersSeenBy = async (node: PrivateNode) =>
+      new Set((await node.evaluate('rabbit_nodes:all_running()')).match(/[\w-]+@localhost/g))
+    const members = new Set([first.name, second.name])
+    expect(await membersSeenBy(first)).toEqual(members)
+    for (const node of [first, second]) {
+      await node.kill9()
+      await node.restart()
+      await expect.poll(() => membersSeenBy(second), { timeout: 30_000 }).toEqual(members)
+    }
+    expect(second.epmdPid).toBeUndefined()
   })
 })
 

@@ -7,8 +7,7 @@ import { ask, databaseOn } from '../../support/gateway/test-ledger.ts'
 import { Bouncer } from '../../support/postgres/bouncer.ts'
 import { SmallDisk } from '../../support/small-disk.ts'
 import { temporaryDirectory } from '../../support/temporary-directory.ts'
-import { untilRemembered } from '../new-queues.ts'
-import { quorumQueues, type Stage } from '../stage.ts'
+import type { Stage } from '../stage.ts'
 import { outage, type Pair, privatePostgres, strike, times, withPair } from './stage.ts'
 
 const DISK_MB = 250
@@ -82,7 +81,7 @@ export async function networkCut(
         await standing
       })
     },
-    urls,
+    { urls },
   )
 }
 
@@ -130,20 +129,5 @@ export async function bouncerKilled(stage: Stage, server: PrivatePostgres): Prom
       }
       await strike(stage, players, { fault: () => bouncer.kill9(), repair })
     })
-  await withPair(stage, ledger, play, [url, url])
-}
-
-/** Not the ledger but the broker of the same pair. */
-export async function brokerKilled(stage: Stage, server: PrivatePostgres): Promise<void> {
-  await withPair(stage, await databaseOn(server.url(), stage), async (players) => {
-    await players.load.until(({ accepted }) => accepted > 0)
-    await untilRemembered(stage.node, quorumQueues(stage))
-    await times(3, async () => {
-      const repair = async () => {
-        await outage(stage)
-        await stage.node.restart()
-      }
-      await strike(stage, players, { fault: () => stage.node.kill9(), repair })
-    })
-  })
+  await withPair(stage, ledger, play, { urls: [url, url] })
 }

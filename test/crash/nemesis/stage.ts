@@ -14,15 +14,21 @@ const PUSHERS = 4
 
 export type Pair = Players<GatewayPair>
 
-/** `urls`: how each gateway reaches the ledger, if not directly. */
+interface Ways {
+  /** How each gateway reaches the ledger, if not directly. */
+  urls?: readonly [string, string]
+  /** The nodes of RabbitMQ, if several. */
+  amqpUrls?: readonly string[]
+}
+
 export async function withPair(
   stage: Stage,
   ledger: TestLedger,
   play: (players: Pair) => Promise<void>,
-  urls: readonly [string, string] = [ledger.url, ledger.url],
+  { urls = [ledger.url, ledger.url], amqpUrls = [stage.node.url()] }: Ways = {},
 ): Promise<void> {
   const optionsOf = (url: string) => ({
-    ...gatewayOptions(stage, { env: { OJS_LEDGER: url } }),
+    ...gatewayOptions(stage, { env: { OJS_LEDGER: url, OJS_AMQP_URL: amqpUrls.join() } }),
     ledger,
   })
   const pair = await GatewayPair.start([optionsOf(urls[0]), optionsOf(urls[1])])
@@ -31,8 +37,8 @@ export async function withPair(
     const { load } = players
     load.startPushing(PUSHERS)
     load.startWorking({ connections: 12, count: 5 })
-    const { node, prefix, profile } = stage
-    await load.startNativeWorker({ url: node.url(), prefix, queueType: profile })
+    const { prefix, profile } = stage
+    await load.startNativeWorker({ url: amqpUrls, prefix, queueType: profile })
     await load.pushDuring(() => play(players))
   })
 }
