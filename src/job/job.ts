@@ -206,6 +206,14 @@ export function isErased(state: RowState): state is 'withdrawn' {
   return state === 'withdrawn'
 }
 
+/** True when the job was cancelled, and its message may still come; also of a row that was erased since. */
+export function isCancelledMessageOut({
+  cancelledAt,
+  messageOut,
+}: Pick<JobRow, 'cancelledAt' | 'messageOut'>): boolean {
+  return cancelledAt !== null && messageOut
+}
+
 /** True when `expires_at` has passed: the job must not run any more. */
 export function isExpired({ expiresAt }: Pick<JobRow, 'expiresAt'>, wall: number): boolean {
   return expiresAt !== null && expiresAt <= wall

@@ -70,7 +70,9 @@ export class GatewayRpc {
     for (let from = 0; from < queues.length; from += MAX_QUEUES) {
       const some = await this.#syncSome(queues.slice(from, from + MAX_QUEUES))
       if (some === null) return null
-      for (const [id, generation] of some.tombstones) all.tombstones.set(id, generation)
+      // An id may have had jobs in several queues.
+      for (const [id, generation] of some.tombstones)
+        all.tombstones.set(id, Math.max(generation, all.tombstones.get(id) ?? 0))
       all.paused.push(...some.paused)
       all.truncated ||= some.truncated
       all.directive = some.directive

@@ -31,9 +31,10 @@ test('GatewayRpc.sync() asks about 100 queues at a time and merges the answers',
   const { line, asked } = lineTo([
     answered({ tombstones: ['a'], truncated: true, paused: ['q-0'] }),
     answered({ tombstones: ['b'], truncated: false, paused: ['q-100'], generations: { b: 2 } }),
+    answered({ tombstones: ['b'], truncated: false, paused: [], generations: { b: 1 } }),
   ])
-  const synced = await line.sync(Array.from({ length: 101 }, (_, i) => `q-${i}`))
-  expect(asked).toEqual([100, 1])
+  const synced = await line.sync(Array.from({ length: 201 }, (_, i) => `q-${i}`))
+  expect(asked).toEqual([100, 100, 1])
   expect(synced).toMatchObject({ truncated: true, paused: ['q-0', 'q-100'] })
   expect(synced?.tombstones).toEqual(
     new Map([

@@ -64,12 +64,13 @@ export async function sync(
   if (retryQueueMs != null)
     await forEach(queues, (queue) => deps.broker.recheckRetryQueue(queue, retryQueueMs))
   const { cancelled, truncated } = await deps.ledger.read.tombstones(queues, MAX_TOMBSTONES)
-  const later = cancelled.filter(({ generation }) => generation > 0)
+  // A job that was retried and cancelled again is there twice.
+  const upTo = new Map<string, number>()
+  for (const { id, generation } of cancelled) upTo.set(id, Math.max(generation, upTo.get(id) ?? 0))
+  const later = [...upTo].filter(([, generation]) => generation > 0)
   return {
-    tombstones: cancelled.map(({ id }) => id),
-    ...(later.length > 0 && {
-      generations: Object.fromEntries(later.map(({ id, generation }) => [id, generation])),
-    }),
+    tombstones: [...upTo.keys()],
+    ...(later.length > 0 && { generations: Object.fromEntries(later) }),
     truncated,
     paused: queues.filter((queue) => isPaused(deps, queue)),
     directive,

@@ -388,13 +388,17 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       ])
     })
 
-    it('end when a job with that id is stored', async () => {
+    it('outlive the job that is stored under the id, which is another one', async () => {
       await ledger.cancelAny('a', 'q', NOW)
-      await ledger.insert(newJob({ id: 'a', queue: 'q' }), NOW)
-      expect(await ledger.read.isTombstoned('a')).toBe(false)
-      expect(await cancelledIn(['q'])).toEqual([])
+      await ledger.cancelAny('c', 'r', NOW, true)
+      for (const id of ['a', 'c']) await ledger.insert(newJob({ id, queue: 'q' }), NOW)
       // Generation 1, because workers that have heard of the tombstone drop job messages of generation 0.
       expect(await row('a')).toMatchObject({ state: 'available', generation: 1 })
+      const a = [{ id: 'a', generation: 0 }]
+      expect(await ledger.read.tombstones(['q', 'r'], 9)).toMatchObject({ cancelled: a })
+      // That of another queue is not about this job.
+      expect(await row('c')).toMatchObject({ generation: 0 })
+      expect(await ledger.read.isTombstoned('c')).toBe(false)
       await Promise.all([ledger.insert(newJob({ id: 'b' }), NOW), ledger.cancelAny('b', 'q', NOW)])
       expect([(await row('b')).state, await ledger.read.isTombstoned('b')]).toEqual([
         'cancelled',
@@ -497,6 +501,40 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(await row(id)).toMatchObject({ state: 'available', generation: 0 })
       expect((await ledger.read.tombstones(['default'], 9)).cancelled).toEqual([])
     })
+
+    it.each(['delete', 'purge'])(
+      'is still told of after a %s, once a new job has its id',
+      async (how) => {
+        const { id } = await pushed(ledger)
+        const back = await pushed(ledger)
+        for (const job of [id, back.id]) await ledger.cancel(job, NOW)
+        ledger.messageReturned(back.id, 0)
+        const about = {
+          action: 'delete',
+          states: TOUCHABLE.delete,
+          deadLettersOnly: false,
+        } as const
+        const steering = { ...about, sparesRetried: false, scope: null }
+        const terms = { now: NOW + 1, wall: NOW + 1, cause: {}, maxMs: 1_000 }
+        const purge = { states: ['cancelled'], now: NOW + 1, cause: {} } as const
+        if (how === 'delete') await ledger.bulk.act([id, back.id], steering, terms)
+        else await ledger.purge([id, back.id], purge)
+        const told = async (queue: string) => {
+          return (await ledger.read.tombstones([queue], 9)).cancelled
+        }
+        expect(await told('default')).toEqual([{ id, generation: 0 }])
+        for (const job of [back.id, id])
+          await ledger.insert(newJob({ id: job, queue: 'q' }), NOW + 2)
+        expect(await row(id)).toMatchObject({ state: 'available', generation: 1 })
+        expect(await told('default')).toEqual([{ id, generation: 0 }])
+        expect(await told('q')).toEqual([])
+        await harness.reopen()
+        expect(await told('default')).toEqual([{ id, generation: 0 }])
+        const never = { completed: 0, cancelled: 0, discarded: 0, deadLetters: 0 }
+        expect(await ledger.prune({ ...never, withdrawn: NOW + 3 }, NOW + 3, 9)).toBe(1)
+        expect(await told('default')).toEqual([])
+      },
+    )
 
     it('is still told of once it is retried, as any retried job whose message may come', async () => {
       const retry = { action: 'retry', states: TOUCHABLE.retry, deadLettersOnly: false } as const

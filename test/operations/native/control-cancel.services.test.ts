@@ -115,6 +115,7 @@ describe('CANCEL', () => {
     await push(stage.deps, { id, type: 'test.job', args: [], options: { queue } }, CONTEXT)
     expect(await stage.fetched(queue)).toMatchObject({ id, attempt: 1, generation: 1 })
     expect((await stage.deps.ledger.read.tombstones([queue], 9)).cancelled).toEqual([
+      { id, generation: 0 },
       { id: 'ghost', generation: 0 },
     ])
   })

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
 import type { EnsureOutcome } from '../../../src/broker/broker.ts'
+import { TOUCHABLE } from '../../../src/job/steer.ts'
 import { sync } from '../../../src/operations/native/sync.ts'
 import { died, NOW, pushed, revive } from '../../ledger/harness.ts'
 import { ledgerOfTest } from '../../ledger/sqlite/harness.ts'
@@ -18,6 +19,23 @@ it('sync answers the generation of a cancelled job that was retried from the dea
   expect(await sync(deps, { queues: ['default'] })).toMatchObject({
     tombstones: [second.id, first.id],
     generations: { [second.id]: 1 },
+  })
+})
+
+it('sync answers the last generation of a job that has left messages of two', async () => {
+  const { ledger } = harness
+  const { id } = await pushed(ledger)
+  const retry = { action: 'retry', states: TOUCHABLE.retry, deadLettersOnly: false } as const
+  const steering = { ...retry, sparesRetried: false, scope: null }
+  for (const at of [NOW, NOW + 1]) {
+    await ledger.cancel(id, at)
+    await ledger.bulk.act([id], steering, { now: at, wall: at, cause: {}, maxMs: 1_000 })
+  }
+  await ledger.cancel(id, NOW + 2)
+  const { deps } = onToldBroker(harness, { recheckQueue: async () => 'ready' as const })
+  expect(await sync(deps, { queues: ['default'] })).toMatchObject({
+    tombstones: [id],
+    generations: { [id]: 2 },
   })
 })
 

@@ -166,11 +166,14 @@ export class Draft {
     return found !== null && !(found.isScoped && queue !== null && queue !== found.queue)
   }
 
-  /** A job of `queue` is stored under the id. False: no tombstone counted for its messages. */
-  forgetTombstone(id: string, queue: string): boolean {
-    const counted = this.isTombstoned(id, queue)
-    if (this.tombstone(id) !== null) this.#entomb(id, null)
-    return counted
+  /**
+   * A job of `queue` is stored under the id. True: its tombstone stays, for the messages of this queue that came
+   * before. One of another queue goes: it must not count for this job.
+   */
+  hasLastingTombstone(id: string, queue: string): boolean {
+    const counts = this.isTombstoned(id, queue)
+    if (!counts && this.tombstone(id) !== null) this.#entomb(id, null)
+    return counts
   }
 
   /** False, and nothing is recorded, if the id has a tombstone of another queue, which must not go for it. */

@@ -17,7 +17,7 @@ export type Counts = Record<Counted, number>
 
 const COUNTED: readonly Counted[] = [...JOB_STATES, 'dead_letter', 'with_native', 'held']
 
-/** A cancelled id that the ledger knows no job of. */
+/** A cancelled id that the ledger knew no job of, or a job that has left a message behind. */
 export interface Tombstone {
   queue: string
   /** Only messages of `queue` are dropped. */

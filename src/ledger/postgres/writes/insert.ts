@@ -1,7 +1,14 @@
 /** Stores, withdraws and activates jobs. */
 import { isHeldByKey } from '../../../job/concurrency.ts'
 import { type Cause, historyLine } from '../../../job/history/changes.ts'
-import { freshRow, isErased, isTerminal, type JobRow, type NewJob } from '../../../job/job.ts'
+import {
+  freshRow,
+  isCancelledMessageOut,
+  isErased,
+  isTerminal,
+  type JobRow,
+  type NewJob,
+} from '../../../job/job.ts'
 import type { Stale } from '../../../job/stale.ts'
 import { activated } from '../../../job/transitions/due.ts'
 import { erased } from '../../../job/transitions/end.ts'
@@ -28,7 +35,7 @@ export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow |
   const before = step === null ? draft.row(job.id) : null
   if (before !== null && !isErased(before.state)) return null
   // Workers drop generation 0 of an id that was cancelled before its job was known; this is another job.
-  const isCancelled = step === null && draft.forgetTombstone(job.id, job.queue)
+  const isCancelled = step === null && draft.hasLastingTombstone(job.id, job.queue)
   const first = isCancelled ? life.generation + 1 : life.generation
   const generation = before === null ? first : before.generation + 1
   const { outbox, enqueuedAt, attempt } = life
@@ -43,6 +50,9 @@ export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow |
   const kept = { endedAt: null, extendedMs: null, history, seq: before?.seq ?? null }
   const row: KeptRow = { ...standing, attempt, ...kept, ...keys }
   const texts: Texts = { carry, error, errors, result, envelope }
+  // A native worker that comes later may be given the message of the cancelled job.
+  if (before !== null && isCancelledMessageOut(before))
+    draft.recordTombstone(job.id, { queue: before.queue, isScoped: false, cancelledAt: life.now })
   draft.recordQueue(job.queue, life.now)
   draft.traffic.enqueued(job.queue, life.now)
   return draft.insert(row, texts)

@@ -1,4 +1,4 @@
-/** Cancelled ids that the ledger knows no job of. */
+/** Ids whose message must be dropped when it comes. */
 import type { CommittedState } from '../commit/committed-state.ts'
 import { onlyRow } from '../sql/driver.ts'
 import type { Statements } from '../sql/statements.ts'
@@ -6,7 +6,7 @@ import type { Statements } from '../sql/statements.ts'
 const MAX_TOMBSTONES = 100_000
 
 /**
- * Tombstones: cancelled ids that the ledger knows no job of. Their number is kept in memory. It is mostly 0,
+ * Tombstones: cancelled ids that the ledger knew no job of, and jobs that have left a message behind. Their number is kept in memory. It is mostly 0,
  * and then no PUSH and no look-up pays for them.
  */
 export class Tombstones implements CommittedState {
@@ -51,7 +51,7 @@ export class Tombstones implements CommittedState {
   record(id: string, queue: string, now: number, isScoped = false): boolean {
     const present = isScoped ? this.queueOf(id, null) : null
     if (present !== null && present !== queue) return false
-    this.forget(id)
+    this.#forget(id)
     this.#statements.recordTombstone.run(id, queue, now, isScoped ? 1 : 0)
     this.#change++
     if (this.count > this.#capacity) this.#dropped(this.#statements.forgetOldestTombstone.run())
@@ -59,14 +59,17 @@ export class Tombstones implements CommittedState {
   }
 
   /**
-   * Inside a write: removes the tombstone, as a job of `queue` is stored under the id; null: of any. False:
-   * there was none that counted for its job messages.
+   * Inside a write: a job of `queue` is stored under the id. True: the tombstone stays, for the messages of this queue
+   * that came before. One of another queue goes: it must not count for this job.
    */
-  forget(id: string, queue: string | null = null): boolean {
-    if (this.count === 0) return false
-    const counted = this.has(id, queue)
-    this.#dropped(this.#statements.forgetTombstone.run(id))
-    return counted
+  lasts(id: string, queue: string): boolean {
+    const counts = this.has(id, queue)
+    if (!counts) this.#forget(id)
+    return counts
+  }
+
+  #forget(id: string): void {
+    if (this.count > 0) this.#dropped(this.#statements.forgetTombstone.run(id))
   }
 
   /** Inside a write: removes tombstones older than `before`. Returns how many. */

@@ -3,6 +3,7 @@ import { isHeldByKey } from '../../../job/concurrency.ts'
 import { type Cause, historyLine } from '../../../job/history/changes.ts'
 import {
   freshRow,
+  isCancelledMessageOut,
   isErased,
   isTerminal,
   type JobRow,
@@ -37,7 +38,8 @@ interface FirstLife {
  */
 export function insertJob(store: Store, job: NewJob, life: FirstLife): number | null {
   // Workers drop generation 0 of an id that was cancelled before its job was known; this is another job.
-  const first = store.tombstones.forget(job.id, job.queue) ? life.generation + 1 : life.generation
+  const isCancelled = store.tombstones.lasts(job.id, job.queue)
+  const first = isCancelled ? life.generation + 1 : life.generation
   const key = job.unique === null ? null : job.unique.key
   const isCrowded = key !== null && (life.isCrowded ?? mayCrowd(store.recentKeys.find(key)))
   const values: NewRow = [
@@ -66,7 +68,7 @@ export function insertJob(store: Store, job: NewJob, life: FirstLife): number | 
   const stored =
     changes === 1
       ? { seq: lastInsertRowid, generation: first }
-      : store.statements.insertAgain.get(...values)
+      : insertAgain(store, values, life.now)
   if (stored === undefined) return null
   store.recentKeys.inserted(stored.seq, key, isCrowded)
   noteKey(store, job.id, job.carry)
@@ -74,6 +76,16 @@ export function insertJob(store: Store, job: NewJob, life: FirstLife): number | 
   store.counter.moved(job.queue, null, job.start.state)
   store.traffic.note.enqueued(job.queue, life.now)
   return stored.generation
+}
+
+/** Under the id of an erased row; undefined: it is taken. */
+function insertAgain({ statements, tombstones }: Store, values: NewRow, now: number) {
+  const [id] = values
+  const before = toJobRow(statements.find.get(id))
+  const stored = statements.insertAgain.get(...values)
+  // A native worker that comes later may be given the message of the cancelled job.
+  if (stored && before && isCancelledMessageOut(before)) tombstones.record(id, before.queue, now)
+  return stored
 }
 
 /** Rows of one key, after which the next ones are `crowded`: to look at each of them would take long. */
