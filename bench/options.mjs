@@ -13,6 +13,8 @@ const USAGE = `npm run bench -- [options]
   --quick         2 rounds of 2 seconds, a backlog of 20,000: a check that the rows run
   --patient       wait for a quiet machine before each round, and repeat a disturbed one
   --ledger URL    with this ledger, for example postgres://…; default: a file of SQLite
+  --broker-root DIR
+                  with the RabbitMQ of the Debian below this folder (bench/README.md)
   --gateway FILE  measure this build instead of dist/main.js
   --profile DIR   write CPU profiles of the gateway, the workers and the producer there and
                   print their top functions`
@@ -31,6 +33,7 @@ export function readOptions(args) {
       quick: { type: 'boolean', default: false },
       patient: { type: 'boolean', default: false },
       ledger: { type: 'string' },
+      'broker-root': { type: 'string' },
       gateway: { type: 'string' },
       profile: { type: 'string' },
       help: { type: 'boolean', default: false },
@@ -42,6 +45,7 @@ export function readOptions(args) {
   }
   return {
     ...values,
+    brokerRoot: values['broker-root'],
     rounds: positive('rounds', values.rounds ?? (values.quick ? '2' : '5')),
     seconds: positive('seconds', values.seconds ?? (values.quick ? '2' : '10')),
     only: values.only.split(',').filter((name) => name !== ''),

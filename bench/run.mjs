@@ -1,11 +1,11 @@
 import { mkdirSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { requireRabbitmqSbin } from '../scripts/broker/rabbitmq-package.mjs'
+import { findRabbitmqSbin, requireRabbitmqSbin } from '../scripts/broker/rabbitmq-package.mjs'
 import { build, isBuildStale } from '../scripts/build.mjs'
 import { ensureDependencies } from '../scripts/dependencies.mjs'
 import { inRoot } from '../scripts/paths.mjs'
 import { interruption } from '../scripts/process/interruption.mjs'
-import { reportOf, say, waitingFor } from '../scripts/process/progress.mjs'
+import { Refusal, reportOf, say, waitingFor } from '../scripts/process/progress.mjs'
 import { describeMachine } from './machine.mjs'
 import { DISTURBED_PERCENT } from './meter.mjs'
 import { readOptions } from './options.mjs'
@@ -35,7 +35,7 @@ async function benchmark(options) {
   const main = options.gateway ? resolve(options.gateway) : inRoot('dist', 'main.js')
   await ensureDependencies({ dev: isBuildStale(), signal })
   if (!options.gateway && isBuildStale()) await build(signal)
-  const plan = { ...options, main, sbin: await requireRabbitmqSbin(), signal }
+  const plan = { ...options, main, sbin: await sbinOf(options), signal }
   /** @type {Measured[]} */
   const measured = []
   try {
@@ -47,6 +47,14 @@ async function benchmark(options) {
     // Reports what has been measured so far, even if the run is interrupted after an hour.
     if (measured.length > 0) report(measured, options)
   }
+}
+
+/** @param {Options} options */
+async function sbinOf({ brokerRoot }) {
+  if (brokerRoot === undefined) return await requireRabbitmqSbin()
+  const sbin = findRabbitmqSbin(brokerRoot)
+  if (!sbin) throw new Refusal(`no rabbitmq-server below ${brokerRoot}`)
+  return sbin
 }
 
 /**
@@ -71,7 +79,7 @@ async function measureProfile(profile, rows, plan, measured) {
     plan.profile ? profilerArguments(resolve(plan.profile), name) : []
   try {
     await waitingFor(`RabbitMQ and the gateway, ${profile}`, () =>
-      stage.open({ sbin: plan.sbin, main: plan.main, ledger: plan.ledger, nodeArgs }),
+      stage.open({ ...plan, nodeArgs }),
     )
     for (const row of rows) {
       const work = row.measure(stage, { ...plan, wanted: '', ...row })

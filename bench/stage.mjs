@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir, totalmem } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import {
   clearLongQueuePolicy,
@@ -12,8 +12,8 @@ import { startChild } from './child.mjs'
 import { startGateway } from './gateway.mjs'
 
 /**
- * @typedef {{ sbin: string, main: string, ledger?: string | undefined, settings?: NodeJS.ProcessEnv,
- *   nodeArgs: (name: string) => readonly string[] }} Setup
+ * @typedef {{ sbin: string, brokerRoot?: string | undefined, main: string, ledger?: string | undefined,
+ *   settings?: NodeJS.ProcessEnv, nodeArgs: (name: string) => readonly string[] }} Setup
  * @typedef {ReturnType<typeof startChild>} Load
  * @typedef {{ module: string, amqp: string, queueType: string }} Native of the build that is measured
  */
@@ -74,11 +74,11 @@ export class Stage {
   /** @param {Setup} setup */
   async open(setup) {
     this.#setup = setup
-    const { sbin, main } = setup
+    const { main } = setup
     // Modules of the build that is measured.
     const moduleAt = (/** @type {string} */ path) => new URL(path, pathToFileURL(main)).href
     this.sdk = moduleAt('./sdk/index.js')
-    const broker = this.#broker(sbin)
+    const broker = this.#broker(setup)
     this.#opened.push(() => broker.kill9().then(() => broker.stop()))
     await broker.start()
     this.#node = broker
@@ -226,14 +226,15 @@ export class Stage {
     rmSync(this.#dir, { recursive: true, force: true })
   }
 
-  /** @param {string} sbin */
-  #broker(sbin) {
+  /** @param {Setup} setup */
+  #broker({ sbin, brokerRoot: root }) {
     // RabbitMQ's own defaults; `PrivateBroker` sets smaller values, for nodes that run tests.
     const conf = [
       `vm_memory_high_watermark.absolute = ${Math.round(0.4 * totalmem())}`,
       'raft.wal_max_size_bytes = 536870912',
     ].join('\n')
-    return new PrivateBroker({ sbin, dir: join(this.#dir, 'rabbitmq'), conf, erlArgs: '' })
+    const dir = join(this.#dir, 'rabbitmq')
+    return new PrivateBroker({ sbin, ...(root && { root: resolve(root) }), dir, conf, erlArgs: '' })
   }
 
   #startLoads() {

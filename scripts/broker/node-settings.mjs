@@ -11,6 +11,7 @@ import { readText } from '../process/read-text.mjs'
  *
  * @typedef {object} PrivateBrokerOptions
  * @property {string} sbin folder with `rabbitmq-server` and `rabbitmqctl`
+ * @property {string} [root] root folder of another Debian, whose RabbitMQ and Erlang run; only for root
  * @property {string} dir everything of the node is below it: data, logs, cookie, configuration
  * @property {number} [port] AMQP port; default: a free one
  * @property {readonly string[]} [plugins] for example `rabbitmq_management`, `rabbitmq_prometheus`
@@ -93,7 +94,8 @@ export function writeNodeFiles(options, ports) {
  */
 function controlScript(options, ports) {
   const variables = Object.entries(nodeEnvironment(options, ports)).map((pair) => pair.join('='))
-  const words = [...variables, join(options.sbin, 'rabbitmqctl')].map(shellWord)
+  const command = inSystem(options.root, [join(options.sbin, 'rabbitmqctl')])
+  const words = [...variables, ...command].map(shellWord)
   return `#!/bin/sh\nexec env -i \\\n  ${words.join(' \\\n  ')} "$@"\n`
 }
 
@@ -147,10 +149,22 @@ export function nodeName({ joins }, { amqp }) {
  * @param {NodeOptions} options
  * @returns {[string, ...string[]]}
  */
-export function serverCommand({ sbin, erlArgs }) {
-  /** @type {[string]} */
-  const server = [join(sbin, 'rabbitmq-server')]
+export function serverCommand({ sbin, erlArgs, root }) {
+  const server = inSystem(root, [join(sbin, 'rabbitmq-server')])
   return erlArgs === undefined ? onOneCpu(server) : server
+}
+
+/** Only this process sees the other /usr; data, configuration and network are those of this system. */
+const WITH_USR_OF = 'mount --bind "$0/usr" /usr && exec "$@"'
+
+/**
+ * @param {string | undefined} root
+ * @param {[string, ...string[]]} command
+ * @returns {[string, ...string[]]}
+ */
+function inSystem(root, command) {
+  if (root === undefined) return command
+  return ['unshare', '--mount', 'sh', '-c', WITH_USR_OF, root, ...command]
 }
 
 /**

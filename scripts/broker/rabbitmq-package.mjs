@@ -8,15 +8,17 @@ const DEBIAN_LIB = '/usr/lib/rabbitmq/lib'
 
 /**
  * Returns the folder with RabbitMQ's own scripts; undefined if it is not installed. Not Debian's
- * /usr/sbin/rabbitmq-server: that is a wrapper which insists on root and switches users.
+ * /usr/sbin/rabbitmq-server: that is a wrapper which insists on root and switches users. `root`: the root
+ * folder of another Debian to look in; the path that is returned is the one inside of it.
  */
-export function findRabbitmqSbin() {
-  const unpacked = existsSync(DEBIAN_LIB)
-    ? readdirSync(DEBIAN_LIB)
+export function findRabbitmqSbin(root = '/') {
+  const lib = join(root, DEBIAN_LIB)
+  const unpacked = existsSync(lib)
+    ? readdirSync(lib)
         .filter((name) => name.startsWith('rabbitmq_server-'))
         .map((name) => join(DEBIAN_LIB, name, 'sbin'))
     : []
-  const found = unpacked.find((folder) => isExecutable(join(folder, 'rabbitmq-server')))
+  const found = unpacked.find((folder) => isExecutable(join(root, folder, 'rabbitmq-server')))
   return found && findEpmd() ? found : undefined
 }
 

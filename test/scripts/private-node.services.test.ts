@@ -1,5 +1,14 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -139,6 +148,29 @@ describe('a cluster', () => {
     expect(second.epmdPid).toBeUndefined()
   })
 })
+
+/** With a file of its own, and else with what this system has, which stays reachable through this process. */
+function anotherSystem(): string {
+  const root = mkdtempSync(join(tmpdir(), 'ojs-other-system-'))
+  onTestFinished(() => rmSync(root, { recursive: true }))
+  mkdirSync(join(root, 'usr'))
+  for (const name of readdirSync('/usr'))
+    symlinkSync(`/proc/${process.pid}/root/usr/${name}`, join(root, 'usr', name))
+  writeFileSync(join(root, 'usr', 'only-here'), '')
+  return root
+}
+
+test.runIf(process.getuid?.() === 0)(
+  'a private node runs with the programs of another system, and its data and ports are of this one',
+  async () => {
+    const node = await startPrivateNode({ root: anotherSystem() })
+    onTestFinished(() => node.stop())
+    expect(existsSync(`/proc/${node.pid}/root/usr/only-here`)).toBe(true)
+    expect(existsSync('/usr/only-here')).toBe(false)
+    await publishPersistent(node.url())
+    expect(await node.ctl(['-q', '-p', '/ojs', 'list_queues', 'messages'])).toContain('1')
+  },
+)
 
 test.each([
   ['/usr/lib/rabbitmq/lib/rabbitmq_server-3.10.8/sbin', true],
