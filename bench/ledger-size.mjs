@@ -1,5 +1,5 @@
 import { say } from '../scripts/process/progress.mjs'
-import { checkArrived } from './measures.mjs'
+import { publishing, pushing } from './measures.mjs'
 import { alternate } from './rounds.mjs'
 import { ratioOfMedians } from './statistics.mjs'
 
@@ -10,7 +10,6 @@ import { ratioOfMedians } from './statistics.mjs'
 
 const ROWS = 1_000_000
 const QUICK_ROWS = 50_000
-const CONNECTIONS = 64
 /** The queue of a tenth of the rows. */
 const QUEUE = 'old.0'
 
@@ -25,12 +24,11 @@ export async function measureLedgerSize(stage, plan) {
   const rows = plan.quick ? QUICK_ROWS : ROWS
   say(`  writing a ledger of ${rows} jobs`)
   await full.fillLedger(rows)
-  const [small, large] = [await prepare(stage), await prepare(full)]
   const { ceilingSmall, pushSmall, ceilingLarge, pushLarge } = await alternate(plan, {
-    ceilingSmall: (seconds) => publish(small, seconds),
-    pushSmall: (seconds) => push(small, seconds),
-    ceilingLarge: (seconds) => publish(large, seconds),
-    pushLarge: (seconds) => push(large, seconds),
+    ceilingSmall: await ceilingOf(stage),
+    pushSmall: pushing(stage),
+    ceilingLarge: await ceilingOf(full),
+    pushLarge: pushing(full),
   })
   const path = `/ojs/v1/queues/${QUEUE}/stats`
   const { gateway } = await alternate(plan, {
@@ -54,32 +52,9 @@ export async function measureLedgerSize(stage, plan) {
   ]
 }
 
-/** @param {import('./stage.mjs').Stage} stage */
-async function prepare(stage) {
+/** @param {Stage} stage */
+async function ceilingOf(stage) {
   const ceilingQueue = await stage.newQueue()
   await stage.sample(ceilingQueue)
-  return { stage, ceilingQueue }
-}
-
-/**
- * @param {{ stage: import('./stage.mjs').Stage, ceilingQueue: string }} given
- * @param {number} seconds
- */
-async function publish({ stage, ceilingQueue }, seconds) {
-  const load = { inFlight: CONNECTIONS, seconds, watch: stage.watch }
-  const round = await stage.raw.call('publish', load)
-  checkArrived(await stage.purge(ceilingQueue), round.created)
-  return round
-}
-
-/**
- * @param {{ stage: import('./stage.mjs').Stage }} given
- * @param {number} seconds
- */
-async function push({ stage }, seconds) {
-  const queue = await stage.newQueue()
-  const load = { url: stage.url, queue, connections: CONNECTIONS, jobsPerRequest: 1 }
-  const round = await stage.http.push.call('push', { ...load, seconds, watch: stage.watch })
-  checkArrived(await stage.purge(queue), round.created)
-  return round
+  return publishing(stage, ceilingQueue)
 }

@@ -8,6 +8,7 @@ import { alternate } from './rounds.mjs'
 const CONNECTIONS = 64
 /** Pause between two jobs of the latency rows, so that everything is idle again, timers and disk included. */
 export const PAUSE_MS = 20
+const ONE_BY_ONE = { connections: CONNECTIONS, jobsPerRequest: 1 }
 const BATCH = { connections: 10, jobsPerRequest: 100 }
 const DRAIN = { workers: 16, count: 10 }
 const WORKER = { concurrency: 50 }
@@ -23,7 +24,7 @@ const STEPS_PER_SECOND = 4000
  * @param {Plan} plan
  */
 export function measurePush(stage, plan) {
-  return comparePush(stage, plan, { connections: CONNECTIONS, jobsPerRequest: 1 })
+  return comparePush(stage, plan)
 }
 
 /**
@@ -60,27 +61,39 @@ export async function measureUnique(stage, plan) {
  * The ceiling keeps one queue, which is emptied after each round; the gateway gets a new one each time.
  * @param {Stage} stage
  * @param {Plan} plan
- * @param {{ connections: number, jobsPerRequest: number }} load
  */
-async function comparePush(stage, plan, { connections, jobsPerRequest }) {
+async function comparePush(stage, plan, load = ONE_BY_ONE) {
   const ceilingQueue = await stage.newQueue()
   const jobMessage = await stage.sample(ceilingQueue)
-  const inFlight = connections * jobsPerRequest
-  const ceiling = async (/** @type {number} */ seconds) => {
-    const load = { inFlight, seconds, watch: stage.watch }
-    const round = await stage.raw.call('publish', load)
+  const inFlight = load.connections * load.jobsPerRequest
+  const ceiling = publishing(stage, ceilingQueue, inFlight)
+  const rounds = await alternate(plan, { ceiling, gateway: pushing(stage, load) })
+  return { kind: 'rate', jobMessage, ...rounds }
+}
+
+/**
+ * The message that was sampled last.
+ * @param {Stage} stage
+ * @param {string} ceilingQueue
+ * @param {number} inFlight
+ */
+export function publishing(stage, ceilingQueue, inFlight = CONNECTIONS) {
+  return async (/** @type {number} */ seconds) => {
+    const round = await stage.raw.call('publish', { inFlight, seconds, watch: stage.watch })
     checkArrived(await stage.purge(ceilingQueue), round.created)
     return round
   }
-  const gateway = async (/** @type {number} */ seconds) => {
+}
+
+/** @param {Stage} stage */
+export function pushing(stage, load = ONE_BY_ONE) {
+  return async (/** @type {number} */ seconds) => {
     const queue = await stage.newQueue()
-    const load = { url: stage.url, queue, connections, jobsPerRequest, watch: stage.watch }
-    const round = await stage.http.push.call('push', { ...load, seconds })
+    const given = { ...load, url: stage.url, queue, watch: stage.watch }
+    const round = await stage.http.push.call('push', { ...given, seconds })
     checkArrived(await stage.purge(queue), round.created)
     return round
   }
-  const rounds = await alternate(plan, { ceiling, gateway })
-  return { kind: 'rate', jobMessage, ...rounds }
 }
 
 /**
@@ -132,7 +145,12 @@ export async function measureDrain(stage, plan) {
     await stage.purge(ceilingQueue)
     return round
   }
-  const gateway = async (/** @type {number} */ seconds) => {
+  return { kind: 'rate', ...(await alternate(plan, { ceiling, gateway: draining(stage) })) }
+}
+
+/** @param {Stage} stage */
+export function draining(stage) {
+  return async (/** @type {number} */ seconds) => {
     const jobs = jobsFor(seconds)
     const queue = await stage.newQueue()
     await stage.http.push.call('fill', { url: stage.url, queue, count: jobs })
@@ -141,7 +159,6 @@ export async function measureDrain(stage, plan) {
     await stage.purge(queue)
     return round
   }
-  return { kind: 'rate', ...(await alternate(plan, { ceiling, gateway })) }
 }
 
 /**

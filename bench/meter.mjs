@@ -1,53 +1,53 @@
 import { writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readText } from '../scripts/process/read-text.mjs'
-
-/** Linux reports CPU time in hundredths of a second to every program (USER_HZ). */
-const TICKS_PER_SECOND = 100
+import { familySeconds, TICKS_PER_SECOND } from './family.mjs'
 
 /** Other processes that use more than this share of a core change the figures. */
 export const DISTURBED_PERCENT = 10
 /** An idle broker and gateway need some of this themselves. */
 const QUIET_PERCENT = 20
 
-/** @typedef {{ gateway?: number, broker?: number | undefined }} Watched process ids */
+/** @typedef {{ gateway?: number, broker?: number | undefined, ledger?: number | undefined }} Watched process ids */
 
 /**
  * Measures what a round costs: CPU in percent of one core, from `/proc`, of this process (`load`) and of the
- * watched processes by their names. `others` is the CPU of all other processes of the machine, which shows
+ * watched processes by their names, with their descendants. `others` is the CPU of all other processes of the machine, which shows
  * how undisturbed the round was. NaN without `/proc`.
  */
 export class Meter {
   #watched
+  #gateway
   #before
 
   /** @param {Watched} watched */
   constructor(watched) {
-    this.#watched = { load: process.pid, ...watched }
+    const given = Object.entries({ load: process.pid, ...watched })
+    this.#watched = given.flatMap(([name, pid]) => (pid === undefined ? [] : [{ name, pid }]))
+    this.#gateway = watched?.gateway
     if (watched?.gateway) forgetPeak(watched.gateway)
     this.#before = this.#snapshot()
   }
 
   stop() {
     const after = this.#snapshot()
-    const seconds = (after.at - this.#before.at) / 1000
+    const seconds = (after.at - this.#before.at) / 1e6
     const used = (/** @type {string} */ name) =>
       (after.cpu[name] - this.#before.cpu[name]) / seconds
-    const percent = Object.fromEntries(
-      Object.keys(this.#watched).map((name) => [name, 100 * used(name)]),
-    )
+    const percent = Object.fromEntries(this.#watched.map(({ name }) => [name, 100 * used(name)]))
     const ours = Object.values(percent).reduce((sum, each) => sum + each, 0)
     return {
       seconds,
       cpu: { ...percent, others: Math.max(0, 100 * used('machine') - ours) },
-      rssMb: this.#watched.gateway ? peakMb(this.#watched.gateway) : Number.NaN,
+      rssMb: this.#gateway ? peakMb(this.#gateway) : Number.NaN,
+      window: { from: this.#before.at, to: after.at },
     }
   }
 
   #snapshot() {
-    const cpu = Object.entries(this.#watched).map(([name, pid = 0]) => [name, processSeconds(pid)])
+    const cpu = this.#watched.map(({ name, pid }) => [name, familySeconds(pid)])
     return {
-      at: performance.now(),
+      at: machineMicroseconds(),
       cpu: { ...Object.fromEntries(cpu), machine: machineSeconds() },
     }
   }
@@ -65,12 +65,9 @@ export async function quietMachine(signal) {
   }
 }
 
-/** @param {number} pid */
-function processSeconds(pid) {
-  // Fields 14 and 15 (utime, stime), counted after the command name, which may hold spaces.
-  const stat = readText(`/proc/${pid}/stat`)
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
+/** Of a clock that all processes share, and their CPU profiles. */
+function machineMicroseconds() {
+  return Number(process.hrtime.bigint()) / 1000
 }
 
 /** The fields user, nice, system, irq, softirq and steal of a line of /proc/stat. */

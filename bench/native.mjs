@@ -19,13 +19,17 @@ const POLL_MS = 20
  */
 export async function measureNative(stage, plan) {
   const ceiling = await consumedCeiling(stage)
-  const gateway = async (/** @type {number} */ seconds) => {
+  return { kind: 'rate', ...(await alternate(plan, { ceiling, gateway: working(stage) })) }
+}
+
+/** @param {Stage} stage */
+export function working(stage) {
+  return async (/** @type {number} */ seconds) => {
     const load = await postedJobs(stage, seconds)
     const round = await stage.amqp.worker.call('work', { ...load, watch: stage.watch })
     await stage.amqp.worker.call('verify', load)
     return round
   }
-  return { kind: 'rate', ...(await alternate(plan, { ceiling, gateway })) }
 }
 
 /**

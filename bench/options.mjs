@@ -9,10 +9,11 @@ const USAGE = `npm run bench -- [options]
                   drain-classic, workflows-classic, worker-classic, native-classic,
                   start-latency-classic, half-load-classic, producer-classic,
                   fleet-classic, schedules-classic, native-alone-classic, ledger-classic,
-                  backlog-classic and the same with quorum
+                  ledgers-classic, backlog-classic and the same with quorum
   --quick         2 rounds of 2 seconds, a backlog of 20,000: a check that the rows run
   --patient       wait for a quiet machine before each round, and repeat a disturbed one
-  --ledger URL    with this ledger, for example postgres://…; default: a file of SQLite
+  --ledger URL    with this ledger, for example postgres://…, or postgres: for a PostgreSQL of
+                  the benchmark's own; default: a file of SQLite
   --broker-root DIR
                   with the RabbitMQ of the Debian below this folder (bench/README.md)
   --gateway FILE  measure this build instead of dist/main.js

@@ -6,7 +6,7 @@ import { DISTURBED_PERCENT, quietMachine } from './meter.mjs'
  * What a round has measured; each kind of row has some of these.
  *
  * @typedef {object} Round
- * @property {Record<'load' | 'gateway' | 'broker' | 'others', number>} cpu in percent of one core
+ * @property {Record<'load' | 'gateway' | 'broker' | 'others', number> & { ledger?: number }} cpu in percent of one core
  * @property {number} rate per second
  * @property {number} p50 in ms, as those below
  * @property {number} p99
@@ -15,6 +15,7 @@ import { DISTURBED_PERCENT, quietMachine } from './meter.mjs'
  * @property {number} knownS
  * @property {number} perWorker
  * @property {number} rssMb
+ * @property {{ from: number, to: number }} window in µs of the clock that all processes share
  * @property {number} created
  * @property {number} inRate
  * @property {Record<string, number>} [other] how many answers had another status
@@ -34,6 +35,7 @@ import { DISTURBED_PERCENT, quietMachine } from './meter.mjs'
  * @property {boolean} quick
  * @property {boolean} patient
  * @property {AbortSignal} signal
+ * @property {Record<import('./table.mjs').Side, string> | undefined} [sides] what the sides are called, if not ceiling and gateway
  */
 
 /** After a purge, so that late writes of the broker and the ledger do not burden the next round. */
@@ -52,17 +54,21 @@ const MAX_TRIES = 20
 export async function alternate(plan, sides) {
   const names = /** @type {Side[]} */ (Object.keys(sides))
   const results = /** @type {Record<Side, Round[]>} */ ({})
+  /** @type {Partial<Record<string, string>>} */
+  const called = plan.sides ?? {}
   for (const side of names) {
     results[side] = []
     await measureRound(
       { ...plan, seconds: Math.min(plan.seconds, 5) },
-      `warm-up, ${side}`,
+      `warm-up, ${called[side] ?? side}`,
       sides[side],
     )
   }
   for (let round = 1; round <= plan.rounds; round++) {
     for (const side of names) {
-      results[side].push(await undisturbedRound(plan, `round ${round}, ${side}`, sides[side]))
+      results[side].push(
+        await undisturbedRound(plan, `round ${round}, ${called[side] ?? side}`, sides[side]),
+      )
     }
   }
   return results

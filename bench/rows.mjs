@@ -1,6 +1,7 @@
 import { measureBacklog } from './backlog.mjs'
 import { measureFleet } from './fleet.mjs'
 import { measureLedgerSize } from './ledger-size.mjs'
+import { measureLedgers } from './ledgers.mjs'
 import {
   measureBatch,
   measureDrain,
@@ -153,6 +154,13 @@ export const ROWS = PROFILES.flatMap((profile) => [
     title: `a million jobs, ${profile}`,
     profile,
     measure: measureLedgerSize,
+  },
+  {
+    name: `ledgers-${profile}`,
+    title: `SQLite and PostgreSQL, ${profile}`,
+    profile,
+    sides: { ceiling: 'SQLite', gateway: 'PostgreSQL' },
+    measure: measureLedgers,
   },
   {
     name: `backlog-${profile}`,

@@ -4,14 +4,16 @@ import { findRabbitmqSbin, requireRabbitmqSbin } from '../scripts/broker/rabbitm
 import { build, isBuildStale } from '../scripts/build.mjs'
 import { ensureDependencies } from '../scripts/dependencies.mjs'
 import { inRoot } from '../scripts/paths.mjs'
+import { findPostgresBin } from '../scripts/postgres/postgres-package.mjs'
 import { interruption } from '../scripts/process/interruption.mjs'
 import { Refusal, reportOf, say, waitingFor } from '../scripts/process/progress.mjs'
+import { measureLedgers } from './ledgers.mjs'
 import { describeMachine } from './machine.mjs'
 import { DISTURBED_PERCENT } from './meter.mjs'
 import { readOptions } from './options.mjs'
 import { profilesIn, summariseProfile } from './profile.mjs'
 import { PROFILES, ROWS } from './rows.mjs'
-import { Stage } from './stage.mjs'
+import { PRIVATE_POSTGRES, Stage } from './stage.mjs'
 import { renderTable } from './table.mjs'
 
 /**
@@ -50,8 +52,14 @@ async function benchmark(options) {
 }
 
 /** @param {Options} options */
-async function sbinOf({ brokerRoot }) {
-  if (brokerRoot === undefined) return await requireRabbitmqSbin()
+async function sbinOf({ brokerRoot, ledger, only }) {
+  const needsPostgres =
+    ledger === PRIVATE_POSTGRES ||
+    ROWS.some((row) => row.measure === measureLedgers && isWanted(row, only))
+  const missing = needsPostgres && !findPostgresBin() ? ['postgresql'] : []
+  // Erlang's port mapper is this system's in any case.
+  const installed = await requireRabbitmqSbin(missing)
+  if (brokerRoot === undefined) return installed
   const sbin = findRabbitmqSbin(brokerRoot)
   if (!sbin) throw new Refusal(`no rabbitmq-server below ${brokerRoot}`)
   return sbin

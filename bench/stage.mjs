@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir, totalmem } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -8,6 +9,9 @@ import {
   setLongQueuePolicy,
 } from '../scripts/broker/long-queues.mjs'
 import { PrivateBroker } from '../scripts/broker/private-broker.mjs'
+import { findPostgresBin } from '../scripts/postgres/postgres-package.mjs'
+import { PrivatePostgres } from '../scripts/postgres/private-postgres.mjs'
+import { Refusal } from '../scripts/process/progress.mjs'
 import { startChild } from './child.mjs'
 import { startGateway } from './gateway.mjs'
 
@@ -18,6 +22,8 @@ import { startGateway } from './gateway.mjs'
  * @typedef {{ module: string, amqp: string, queueType: string }} Native of the build that is measured
  */
 
+/** As a ledger: a server of the stage's own. `npm start` understands it likewise. */
+export const PRIVATE_POSTGRES = 'postgres:'
 const EXCHANGE = 'ojs.exchange.direct'
 /** As many as the gateway's publish connection has; otherwise the ceiling would not be comparable. */
 const CHANNELS = 4
@@ -86,7 +92,8 @@ export class Stage {
     this.native = { module, amqp: broker.url(), queueType: this.#profile }
     this.watch = { broker: broker.pid }
     mkdirSync(join(this.#dir, 'gateway'))
-    const ledger = setup.ledger === undefined ? {} : { OJS_LEDGER: setup.ledger }
+    const url = setup.ledger === PRIVATE_POSTGRES ? await this.#startPostgres() : setup.ledger
+    const ledger = url === undefined ? {} : { OJS_LEDGER: url }
     this.#env = {
       OJS_AMQP_URL: broker.url(),
       OJS_QUEUE_TYPE: this.#profile,
@@ -125,13 +132,14 @@ export class Stage {
     const dir = join(this.#dir, 'gateway')
     this.#gateway = await startGateway({ main: this.#setup.main, nodeArgs, env: this.#env, dir })
     this.url = this.#gateway.url
-    this.watch = { gateway: this.#gateway.pid, broker: this.watch.broker }
+    this.watch = { ...this.watch, gateway: this.#gateway.pid }
   }
 
   async stopGateway() {
     await this.#gateway?.stop()
     this.#gateway = undefined
-    this.watch = { broker: this.watch.broker }
+    const { gateway, ...others } = this.watch
+    this.watch = others
   }
 
   /**
@@ -149,11 +157,21 @@ export class Stage {
   /**
    * Opens a second broker and gateway of the same profile, which end together with these.
    * @param {string} name
+   * @param {Partial<Setup>} other
    */
-  async another(name) {
+  async another(name, other = {}) {
     const stage = new Stage(this.#profile, `${this.#profile}-${name}`)
     this.#opened.push(() => stage.close())
-    return stage.open(this.#setup)
+    return stage.open({ ...this.#setup, ...other })
+  }
+
+  /**
+   * This stage if it has that ledger, or else another one.
+   * @param {string} name
+   * @param {string | undefined} ledger
+   */
+  async withLedger(name, ledger) {
+    return this.#setup.ledger === ledger ? this : await this.another(name, { ledger })
   }
 
   /**
@@ -224,6 +242,19 @@ export class Stage {
   async close() {
     for (const end of this.#opened.reverse()) await end()
     rmSync(this.#dir, { recursive: true, force: true })
+  }
+
+  /** As `npm start` starts it. */
+  async #startPostgres() {
+    const bin = findPostgresBin()
+    if (bin === undefined)
+      throw new Refusal('PostgreSQL is not installed: apt-get install postgresql')
+    const dir = join(this.#dir, 'postgres')
+    const server = new PrivatePostgres({ bin, dir, password: randomUUID() })
+    this.#opened.push(() => server.stop())
+    await server.start()
+    this.watch = { ...this.watch, ledger: server.pid }
+    return server.url()
   }
 
   /** @param {Setup} setup */

@@ -18,8 +18,8 @@ import { median, ratioOfMedians, summarise } from './statistics.mjs'
  *
  * @typedef {object} Measured
  * @property {string} title
- * @property {string} [wanted]
- * @property {Record<Side, string>} [sides] what is compared, if it is not the gateway with bare amqplib
+ * @property {string | undefined} [wanted]
+ * @property {Record<Side, string> | undefined} [sides] what is compared, if it is not the gateway with bare amqplib
  * @property {Result} result
  * @property {string} [brokerVersion]
  */
@@ -81,7 +81,7 @@ function linesOf({ title, wanted = '', sides = SIDES, result }) {
         cpu(rounds, 'broker'),
         cpu(rounds, 'load'),
         cpu(rounds, 'others'),
-        costOf(rounds),
+        costOf(rounds, isGateway ? PROCESSES : ['load']),
       ],
     ]
   })
@@ -138,17 +138,37 @@ function peakRss({ rssMb }) {
  * @param {keyof Round['cpu']} name
  */
 function cpu(rounds, name) {
-  return whole(median(rounds.map((round) => round.cpu[name])))
+  return whole(median(rounds.map((round) => percentOf(round, name))))
 }
 
 /**
- * CPU of gateway and load processes for each job or message, in µs; nothing where no rate is measured.
- * @param {readonly Round[]} rounds
+ * @param {Round} round
+ * @param {keyof Round['cpu']} name
  */
-function costOf(rounds) {
+function percentOf({ cpu }, name) {
+  return cpu[name] ?? Number.NaN
+}
+
+/** Those whose CPU belongs to a job, as far as a row has them. */
+const PROCESSES = /** @type {const} */ (['gateway', 'ledger', 'load'])
+
+/**
+ * CPU for each job or message, in µs, as a sum and of each process; nothing where no rate is measured.
+ * @param {readonly Round[]} rounds
+ * @param {readonly (typeof PROCESSES)[number][]} processes
+ */
+function costOf(rounds, processes) {
   if (rounds.some(({ rate }) => rate === undefined)) return ''
-  const perCent = (/** @type {Round} */ { cpu: { gateway, load } }) => (gateway || 0) + (load || 0)
-  return whole(median(rounds.map((round) => (perCent(round) * 10_000) / round.rate)))
+  const each = processes
+    .map((name) => ({
+      name,
+      us: median(rounds.map((round) => (percentOf(round, name) * 10_000) / round.rate)),
+    }))
+    .filter(({ us }) => !Number.isNaN(us))
+  const sum = whole(each.reduce((all, { us }) => all + us, 0))
+  return each.length < 2
+    ? sum
+    : `${sum}: ${each.map(({ name, us }) => `${name} ${whole(us)}`).join(', ')}`
 }
 
 /** @param {number} value */
