@@ -12,7 +12,7 @@ import { requireRabbitmqSbin } from '../scripts/broker/rabbitmq-package.mjs'
 import { inRoot } from '../scripts/paths.mjs'
 import { say } from '../scripts/process/progress.mjs'
 import { describeMachine } from './machine.mjs'
-import { profilesIn, summariseProfile } from './profile.mjs'
+import { renderProfiles } from './profile.mjs'
 import { Stage } from './stage.mjs'
 import { median } from './statistics.mjs'
 
@@ -50,9 +50,7 @@ try {
 } finally {
   await stage.close()
 }
-for (const file of dir ? profilesIn(resolve(dir)) : []) {
-  console.log(`\n${file}\n${summariseProfile(file)}`)
-}
+if (dir) console.log(`\n${renderProfiles(resolve(dir), [{ title: 'PUSH beside bulk retry' }])}`)
 
 async function measure() {
   await bury()

@@ -13,7 +13,7 @@ import { inRoot } from '../scripts/paths.mjs'
 import { say } from '../scripts/process/progress.mjs'
 import { startChild } from './child.mjs'
 import { describeMachine } from './machine.mjs'
-import { profilesIn, summariseProfile } from './profile.mjs'
+import { renderProfiles } from './profile.mjs'
 import { Stage } from './stage.mjs'
 import { quantile } from './statistics.mjs'
 
@@ -56,9 +56,7 @@ try {
   await Promise.all([light.stop(), flood.stop()])
   await stage.close()
 }
-for (const file of dir ? profilesIn(resolve(dir)) : []) {
-  console.log(`\n${file}\n${summariseProfile(file)}`)
-}
+if (dir) console.log(`\n${renderProfiles(resolve(dir), [{ title: 'A flood' }])}`)
 
 /** @typedef {{ name: string, seconds: number, left: unknown, latencies: number[], failed: number }} Row */
 

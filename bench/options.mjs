@@ -18,7 +18,7 @@ const USAGE = `npm run bench -- [options]
                   with the RabbitMQ of the Debian below this folder (bench/README.md)
   --gateway FILE  measure this build instead of dist/main.js
   --profile DIR   write CPU profiles of the gateway, the workers and the producer there and
-                  print their top functions`
+                  print where the time of each row goes`
 
 /**
  * Returns the options; undefined after `--help`.

@@ -1,121 +1,207 @@
+/** Where the time goes: V8's CPU profiles, cut to the measured rounds of a row, as a table of shares. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { basename, join } from 'node:path'
+import { median } from './statistics.mjs'
 
-const TOP = 60
+/** In percent of the time that was not idle. What is below it is added up as "the rest". */
+const LEAST_ROOM = 2
+const LEAST_FUNCTION = 0.5
+const FUNCTIONS = 6
+/** A process that a row does not use is idle but for its timers. */
+const LEAST_BUSY = 2
+/**
+ * A thread that waits, for a disk or for a CPU, takes no samples. One sample stands for two intervals at most, so that
+ * such waiting does not count as work.
+ */
+const MOST_US = 2000
+const REST = 'the rest'
+const NATIVE = 'native code outside of functions'
 
 /**
  * A part of a V8 CPU profile.
  *
  * @typedef {object} Node
  * @property {number} id
- * @property {{ functionName: string, url: string, lineNumber: number }} callFrame
+ * @property {CallFrame} callFrame
  * @property {number[]} [children]
+ *
+ * @typedef {{ functionName: string, url: string, lineNumber: number }} CallFrame
+ * @typedef {{ nodes: Node[], samples: number[], timeDeltas: number[], startTime: number }} Profile
+ * @typedef {import('./rounds.mjs').Round} Round
+ * @typedef {{ room: string, us: number, functions: Map<string, number> }} Room
  */
 
 /**
- * Lists the functions of a V8 CPU profile by self time, with and without their callees, in percent of the
- * time that was not idle. Samples are wall time: a system call that waits counts as busy.
- * @param {string} file
+ * One table for each row and each process that was busy in its rounds, or, of what has none, while it lived.
+ * @param {string} dir
+ * @param {readonly { title: string, rounds?: readonly Round[] }[]} rows
  */
-export function summariseProfile(file) {
-  /** @type {{ nodes: Node[], samples: number[], timeDeltas: number[] }} */
-  const { nodes, samples, timeDeltas } = JSON.parse(readFileSync(file, 'utf8'))
-  /** @type {Map<number, number>} */
-  const own = new Map()
-  samples.forEach((id, index) => {
-    own.set(id, (own.get(id) ?? 0) + (timeDeltas[index] ?? 0))
-  })
-  const totals = addUp(nodes, own)
-  const idle = totals.get('(idle)')?.self ?? 0
-  const all = totals.get('(root)')?.total ?? 0
-  const lines = [...totals]
-    .filter(([name]) => name !== '(idle)' && name !== '(root)')
-    .sort((a, b) => b[1].self - a[1].self)
-    .slice(0, TOP)
-    .map(([name, { self, total }]) => `${share(self)} ${share(total)}   ${name}`)
-  /** @param {number} time */
-  function share(time) {
-    return `${((100 * time) / (all - idle)).toFixed(1).padStart(6)} %`
-  }
-  const rooms = [...roomsOf(nodes, own)]
-    .filter(([room, time]) => room !== '(idle)' && time > (all - idle) / 200)
-    .sort((a, b) => b[1] - a[1])
-    .map(([room, time]) => `${share(time)}   ${room}`)
-  const head = `idle ${((100 * idle) / all).toFixed(0)} %`
-  return [head, ...rooms, '    self    total', ...lines].join('\n')
+export function renderProfiles(dir, rows) {
+  const files = readdirSync(dir).filter((name) => name.endsWith('.cpuprofile'))
+  const profiles = files.map((file) => ({
+    process: basename(file, '.cpuprofile'),
+    profile: /** @type {Profile} */ (JSON.parse(readFileSync(join(dir, file), 'utf8'))),
+  }))
+  return rows
+    .flatMap(({ title, rounds }) =>
+      profiles.map(({ process, profile }) => tableOf(title, process, profile, rounds)),
+    )
+    .filter((table) => table !== undefined)
+    .join('\n\n')
 }
 
 /**
- * Adds up self time by package or folder of the project: what reads as an answer to "where does the time go?". What is
- * built into Node belongs to whoever called it, as a statement of SQLite does.
+ * @param {string} title
+ * @param {string} process
+ * @param {Profile} profile
+ * @param {readonly Round[]} [rounds]
+ */
+function tableOf(title, process, profile, rounds) {
+  const own = selfTimes(profile, rounds)
+  const rooms = roomsOf(profile.nodes, own)
+  const all = rooms.reduce((sum, { us }) => sum + us, 0)
+  const busy = rooms.filter(({ room }) => room !== '(idle)')
+  const busyUs = busy.reduce((sum, { us }) => sum + us, 0)
+  const busyShare = (100 * busyUs) / all
+  if (!(busyShare >= LEAST_BUSY)) return undefined
+  const share = (/** @type {number} */ us) => (100 * us) / busyUs
+  const cost = costOf(process.startsWith('gateway') ? 'gateway' : 'load', rounds)
+  const lines = withRest(busy, (us) => share(us) >= LEAST_ROOM).map(({ room, us, functions }) => {
+    const each = cost === undefined ? '' : ` ${((share(us) / 100) * cost).toFixed(1)} |`
+    return `| ${share(us).toFixed(1)} % |${each} ${room} | ${mostOf(functions, share)} |`
+  })
+  const costs = cost === undefined ? '' : `, ${cost.toFixed(0)} µs of CPU each`
+  const head = cost === undefined ? ['| Share | Room | Most of it |', '|---|---|---|'] : WITH_COST
+  return [
+    `${title}: ${process}, busy ${busyShare.toFixed(0)} %${costs}`,
+    '',
+    ...head,
+    ...lines,
+  ].join('\n')
+}
+
+const WITH_COST = ['| Share | µs each | Room | Most of it |', '|---|---|---|---|']
+
+/**
+ * The process's CPU for each job, which the meter has seen, in µs; undefined where there is no rate.
+ * @param {'gateway' | 'load'} name
+ * @param {readonly Round[]} rounds
+ */
+function costOf(name, rounds = []) {
+  if (rounds.length === 0) return undefined
+  const costs = rounds.map(({ cpu, rate }) => (cpu[name] * 10_000) / rate)
+  return costs.some(Number.isNaN) ? undefined : median(costs)
+}
+
+/**
+ * @param {readonly Room[]} rooms
+ * @param {(us: number) => boolean} isShown
+ */
+function withRest(rooms, isShown) {
+  const small = rooms.filter(({ us }) => !isShown(us))
+  const rest = { room: REST, us: small.reduce((sum, { us }) => sum + us, 0), functions: new Map() }
+  for (const { room, us } of small) rest.functions.set(room, us)
+  return [...rooms.filter(({ us }) => isShown(us)).sort((a, b) => b.us - a.us), rest]
+}
+
+/**
+ * @param {Map<string, number>} functions
+ * @param {(us: number) => number} share
+ */
+function mostOf(functions, share) {
+  return [...functions]
+    .filter(([, us]) => share(us) >= LEAST_FUNCTION)
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, FUNCTIONS)
+    .map(([name, us]) => `${name} ${share(us).toFixed(1)}`)
+    .join(', ')
+}
+
+/**
+ * µs by node, within the windows of the rounds.
+ * @param {Profile} profile
+ * @param {readonly Round[]} [rounds]
+ */
+function selfTimes({ samples, timeDeltas, startTime }, rounds) {
+  const windows = rounds?.flatMap(({ window }) => window ?? [])
+  /** @type {Map<number, number>} */
+  const own = new Map()
+  let at = startTime
+  samples.forEach((id, index) => {
+    const delta = timeDeltas[index] ?? 0
+    at += delta
+    if (windows && !windows.some(({ from, to }) => at >= from && at < to)) return
+    own.set(id, (own.get(id) ?? 0) + Math.min(delta, MOST_US))
+  })
+  return own
+}
+
+/**
+ * Adds up self time by room. What belongs to none, such as what is built into Node, belongs to its caller's.
  * @param {Node[]} nodes
  * @param {Map<number, number>} own
  */
 function roomsOf(nodes, own) {
   const byId = new Map(nodes.map((node) => [node.id, node]))
-  /** @type {Map<string, number>} */
+  /** @type {Map<string, Room>} */
   const rooms = new Map()
-  const visit = (/** @type {Node | undefined} */ node, /** @type {string} */ caller) => {
+  const visit = (
+    /** @type {Node | undefined} */ node,
+    /** @type {string | undefined} */ callers,
+    /** @type {string} */ calling,
+  ) => {
     if (node === undefined) return
-    const room = roomOf(node.callFrame) ?? caller
-    rooms.set(room, (rooms.get(room) ?? 0) + (own.get(node.id) ?? 0))
-    for (const child of node.children ?? []) visit(byId.get(child), room)
+    const given = roomOf(node.callFrame)
+    const room = given ?? callers ?? fallbackOf(node.callFrame)
+    const name = given === undefined && callers !== undefined ? calling : describe(node.callFrame)
+    const us = own.get(node.id) ?? 0
+    const entry = rooms.get(room) ?? { room, us: 0, functions: new Map() }
+    rooms.set(room, entry)
+    entry.us += us
+    entry.functions.set(name, (entry.functions.get(name) ?? 0) + us)
+    for (const child of node.children ?? [])
+      visit(byId.get(child), given ?? (isLoop(node.callFrame) ? callers : room), name)
   }
-  visit(nodes[0], '(root)')
-  return rooms
+  visit(nodes[0], undefined, '')
+  return [...rooms.values()]
 }
 
-/** @param {{ functionName: string, url: string }} given */
+/** @type {[RegExp, string][]} */
+const ROOMS = [
+  [/\/dist\/ledger\/|\/node_modules\/(pg\b|@photostructure\/sqlite)/, 'ledger'],
+  [/\/dist\/broker\/|\/node_modules\/(amqplib|buffer-more-ints)\//, 'AMQP'],
+  [/\/dist\/schemas\/|\/node_modules\/(ajv|fast-uri)/, 'JSON and its schemas'],
+  [/\/dist\/log|\/node_modules\/(pino|sonic-boom|quick-format|thread-stream)/, 'log'],
+  [/\/dist\/telemetry\/|\/node_modules\/(prom-client|@opentelemetry)\//, 'telemetry'],
+  [/\/dist\/http\/|\/node_modules\/(?!undici)|^node:_http|^node:internal\/http/, 'HTTP'],
+  [/^node:(net$|internal\/stream_base_commons)/, 'sockets'],
+]
+
+/** @param {CallFrame} given */
 function roomOf({ functionName, url }) {
-  if (!url) return functionName.startsWith('(') ? functionName : undefined
-  const [, installed] = /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url) ?? []
-  if (installed) return installed
-  const [, folder] = /\/dist\/([^/]+\/[^/]+)/.exec(url) ?? []
-  return folder ?? url
+  if (functionName === '(garbage collector)') return 'garbage collector'
+  if (functionName === '(program)') return NATIVE
+  if (functionName === '(idle)') return functionName
+  const [, room] = ROOMS.find(([pattern]) => pattern.test(url)) ?? []
+  if (room !== undefined) return room
+  const [, folder] = /\/(?:dist|bench)\/([^/]+)/.exec(url) ?? []
+  return folder
 }
 
-/**
- * Adds up self and total time by function. A function that is on the stack twice counts once.
- * @param {Node[]} nodes
- * @param {Map<number, number>} own
- */
-function addUp(nodes, own) {
-  const byId = new Map(nodes.map((node) => [node.id, node]))
-  /** @type {Map<string, { self: number, total: number }>} */
-  const totals = new Map()
-  /** @type {(node: Node | undefined, onStack: Set<string>) => number} */
-  const visit = (node, onStack) => {
-    if (node === undefined) return 0
-    const name = describe(node.callFrame)
-    const entry = totals.get(name) ?? { self: 0, total: 0 }
-    totals.set(name, entry)
-    const self = own.get(node.id) ?? 0
-    const isOutermost = !onStack.has(name)
-    if (isOutermost) onStack.add(name)
-    let total = self
-    for (const child of node.children ?? []) total += visit(byId.get(child), onStack)
-    if (isOutermost) {
-      onStack.delete(name)
-      entry.total += total
-    }
-    entry.self += self
-    return total
-  }
-  visit(nodes[0], new Set())
-  return totals
+/** What runs promises and timers is nobody's caller. @param {CallFrame} given */
+function isLoop({ functionName, url }) {
+  return url === '' ? functionName === '(root)' || functionName === 'runMicrotasks' : LOOP.test(url)
 }
 
-/** @param {string} dir */
-export function profilesIn(dir) {
-  return readdirSync(dir)
-    .filter((name) => name.endsWith('.cpuprofile'))
-    .map((name) => join(dir, name))
+const LOOP = /^node:internal\/(process\/task_queues|timers|async_hooks)/
+
+/** @param {CallFrame} given */
+function fallbackOf({ url }) {
+  return url.startsWith('node:internal/streams') ? 'sockets' : 'event loop, promises, timers'
 }
 
-/** @param {{ functionName: string, url: string, lineNumber: number }} given */
-function describe({ functionName, url, lineNumber }) {
-  if (!url) return functionName || '(anonymous)'
-  const path = url.startsWith('file:') ? fileURLToPath(url) : url
-  return `${functionName || '(anonymous)'}  ${path}:${lineNumber + 1}`
+/** @param {CallFrame} given */
+function describe({ functionName, url }) {
+  const [, path = url] = /\/(?:dist|node_modules)\/(.*)/.exec(url) ?? []
+  return `${functionName || '(anonymous)'}${path === '' ? '' : ` ${path}`}`
 }

@@ -11,7 +11,7 @@ import { measureLedgers } from './ledgers.mjs'
 import { describeMachine } from './machine.mjs'
 import { DISTURBED_PERCENT } from './meter.mjs'
 import { readOptions } from './options.mjs'
-import { profilesIn, summariseProfile } from './profile.mjs'
+import { renderProfiles } from './profile.mjs'
 import { PROFILES, ROWS } from './rows.mjs'
 import { PRIVATE_POSTGRES, Stage } from './stage.mjs'
 import { renderTable } from './table.mjs'
@@ -139,9 +139,12 @@ function report(measured, { rounds, seconds, profile }) {
   for (const { result } of measured) if (result.note) console.log(`\n${result.note}`)
   reportDisturbance(measured)
   reportOtherAnswers(measured)
-  for (const file of profile ? profilesIn(profile) : []) {
-    console.log(`\n${file}\n${summariseProfile(file)}`)
-  }
+  if (profile) console.log(`\n${renderProfiles(profile, measured.map(toRounds))}`)
+}
+
+/** @param {Measured} measured */
+function toRounds({ title, result }) {
+  return { title, rounds: result.gateway }
 }
 
 /** @param {Measured[]} measured */
