@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { ANY_JOB, type JobFilter } from '../../../src/job/search/filter.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import {
   fenceOf,
@@ -58,6 +59,26 @@ export function idleContract({ harness, ledger }: UnderTest): void {
       expect(await harness.countedQueues()).toEqual([])
       await harness.reopen()
       expect(names()).toEqual([])
+    })
+
+    it('leaves its ended jobs, which are found as before, also after a restart', async () => {
+      const { id, ...row } = await fetched(ledger, { queue: 'q', type: 'mail' })
+      await ledger.complete(id, fenceOf({ id, ...row }), { now: NOW + 5, result: null })
+      expect(await ledger.idle.forget('q')).toBe(true)
+      const filters: Partial<JobFilter>[] = [
+        {},
+        { states: ['completed'] },
+        { queues: ['q'] },
+        { types: [{ text: 'ma', isPrefix: true }] },
+        { ended: { from: NOW, until: NOW + 10 } },
+      ]
+      for (const given of [...filters, ...filters]) {
+        const filter = { ...ANY_JOB, ...given }
+        const { found } = await ledger.read.search.ids(filter, null, 10)
+        expect(found, JSON.stringify(given)).toMatchObject([{ id }])
+        expect(await ledger.read.search.count(filter, 10)).toEqual({ count: 1, isBound: false })
+        if (given === filters.at(-1)) await harness.reopen()
+      }
     })
 
     it('is not forgotten while a cron entry makes jobs of it', async () => {

@@ -35,6 +35,25 @@ export async function seenOf({ read }: Ledger, about: About): Promise<unknown> {
     entries: await Promise.all([0, 1].map((n) => read.cron.find(ENTRY(n)))),
     workflows: await Promise.all(about.workflows.map((id) => read.workflows.find(id))),
     active: await Promise.all([0, 1].map((n) => read.concurrency.active(KEY(n)))),
+    keys: await keysOf(read),
+  }
+}
+
+async function keysOf({ concurrency }: Ledger['read']): Promise<object> {
+  const all = await concurrency.keys('', MANY)
+  const standings = await concurrency.standings([...all, 'none'])
+  return {
+    all,
+    first: await concurrency.keys('', 1),
+    behind: await concurrency.keys(KEY(0), MANY),
+    none: await concurrency.keys(KEY(1), MANY),
+    // Of which active job the limit is, if no other has one, is left open.
+    standings: byId(
+      [...standings].map(([key, { limit, active, waiting }]) => {
+        return { key, active, waiting, ...((waiting > 0 || active === 0) && { limit }) }
+      }),
+      ({ key }) => key,
+    ),
   }
 }
 

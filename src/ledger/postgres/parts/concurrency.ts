@@ -105,7 +105,7 @@ function standingsOf(schema: string): string {
   const firsts = HOLDERS.map(
     (holder, place) => `(SELECT j.id, ${place} AS place FROM ${schema}.jobs j
       WHERE ${WAITING} AND ${holder} AND j.concurrency_key = w.key
-      ORDER BY j.queue, j.priority DESC, j.enqueued_at LIMIT 1)`,
+      ORDER BY j.queue, j.priority DESC, j.enqueued_at, j.seq LIMIT 1)`,
   )
   return `WITH leased AS MATERIALIZED (
       SELECT j.id, j.concurrency_key AS key FROM ${schema}.jobs j

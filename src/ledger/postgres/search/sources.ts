@@ -151,8 +151,9 @@ export function countOf(
   return count
 }
 
+/** An empty list: all that have jobs. The ended ones of a queue that was forgotten stay for their retention. */
 function namesOf(memory: Memory, queues: readonly string[]): Set<string> {
-  return new Set(queues.length > 0 ? queues : memory.queues.keys())
+  return new Set(queues.length > 0 ? queues : memory.counts.keys())
 }
 
 /**

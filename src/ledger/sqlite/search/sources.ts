@@ -21,6 +21,7 @@ import {
   startOf,
 } from '../../lists/order.ts'
 import type { Flag } from '../sql/driver.ts'
+import type { StateCounter } from '../state/state-counter.ts'
 import type { Store } from '../state/store.ts'
 import { Merge, type ReadRange } from './merge.ts'
 
@@ -145,12 +146,12 @@ export function deadIn({ counter }: Store, queues: readonly string[]): number {
 
 /** How many jobs of these states and queues there are; an empty list: all. */
 export function countOf(
-  { counter, queues: known }: Store,
+  { counter }: Store,
   states: readonly JobState[],
   queues: readonly string[],
 ): number {
   let count = 0
-  for (const queue of new Set(queues.length > 0 ? queues : known.all().map(({ name }) => name))) {
+  for (const queue of namesOf(counter, queues)) {
     const counts = counter.of(queue)
     for (const state of statesOf(states)) count += counts[state]
   }
@@ -184,8 +185,13 @@ export function* rangesOf(
   return false
 }
 
-function wantedQueues({ counter, queues: known }: Store, { queues, isHeld }: JobFilter) {
-  const names = new Set(queues.length > 0 ? queues : known.all().map(({ name }) => name))
+/** An empty list: all that have jobs. The ended ones of a queue that was forgotten stay for their retention. */
+function namesOf(counter: StateCounter, queues: readonly string[]): Set<string> {
+  return new Set(queues.length > 0 ? queues : counter.queues())
+}
+
+function wantedQueues({ counter }: Store, { queues, isHeld }: JobFilter): Iterable<string> {
+  const names = namesOf(counter, queues)
   return isHeld ? [...names].filter((name) => counter.held(name) > 0) : names
 }
 

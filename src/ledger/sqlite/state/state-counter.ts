@@ -58,6 +58,11 @@ export class StateCounter extends NotedState<Move | Forgotten> {
     this.notes.add({ queue, from, to })
   }
 
+  /** The queues that have counts. */
+  queues(): Iterable<string> {
+    return this.#kept.keys()
+  }
+
   /** The queues that have counts, all of them 0. */
   empty(): string[] {
     return [...this.#kept].filter(([, counts]) => isEmpty(counts)).map(([queue]) => queue)
