@@ -45,6 +45,7 @@ import type {
 } from '../native.ts'
 import type { LostQueues, UnwrittenQueues } from '../queues.ts'
 import type { Reads } from '../reads.ts'
+import type { Statement } from './connection.ts'
 import type { Draft, Wants } from './group/draft.ts'
 import { Groups } from './group/groups.ts'
 import type { Memory } from './group/memory.ts'
@@ -65,7 +66,16 @@ import { knownOf, readsOf } from './views.ts'
 import { purgeOne } from './writes/act.ts'
 import { claimedMessage } from './writes/claim.ts'
 import { Confirms } from './writes/confirms.ts'
-import { endOverdue, expireDue, promoteDue, sendAhead } from './writes/due.ts'
+import {
+  dueRows,
+  endOverdue,
+  expireDue,
+  expiredRows,
+  overdueRows,
+  promoteDue,
+  rowsAhead,
+  sendAhead,
+} from './writes/due.ts'
 import { cancelAny, cancelJob, discardDead } from './writes/end.ts'
 import { activate, enqueueNative, withdraw, withdrawAll } from './writes/insert.ts'
 import * as leases from './writes/leases.ts'
@@ -211,15 +221,21 @@ export class PostgresLedger implements Ledger {
   }
 
   promote(now: number, wall: number, limit: number): Promise<JobRow[]> {
-    return this.#alone(limit, (draft) => promoteDue(draft, this.#schema, { now, wall }, limit))
+    const schema = this.#schema
+    const run = (draft: Draft) => promoteDue(draft, schema, { now, wall }, limit)
+    return this.#ifAny(dueRows(schema, { now, wall }, 1), limit, run, [])
   }
 
   sendAhead(until: number, limit: number): Promise<number> {
-    return this.#alone(limit, (draft) => sendAhead(draft, this.#schema, until, limit))
+    const schema = this.#schema
+    const run = (draft: Draft) => sendAhead(draft, schema, until, limit)
+    return this.#ifAny(rowsAhead(schema, until, 1), limit, run, 0)
   }
 
   expire(terms: DueTerms): Promise<Expired[]> {
-    return this.#alone(terms.limit, (draft) => expireDue(draft, this.#schema, terms))
+    const schema = this.#schema
+    const run = (draft: Draft) => expireDue(draft, schema, terms)
+    return this.#ifAny(expiredRows(schema, { ...terms, limit: 1 }), terms.limit, run, [])
   }
 
   claim(jobMessages: readonly ClaimedMessage[], terms: ClaimTerms): Promise<ClaimResult[]> {
@@ -251,7 +267,9 @@ export class PostgresLedger implements Ledger {
   }
 
   endOverdue(terms: OverdueTerms, decide: DecideFailure): Promise<(FailedLease | Undecided)[]> {
-    return this.#alone(terms.limit, (draft) => endOverdue(draft, this.#schema, terms, decide))
+    const schema = this.#schema
+    const run = (draft: Draft) => endOverdue(draft, schema, terms, decide)
+    return this.#ifAny(overdueRows(schema, { ...terms, limit: 1 }), terms.limit, run, [])
   }
 
   extend(ids: readonly string[], beat: Beat): Promise<BeatFate[]> {
@@ -382,11 +400,10 @@ export class PostgresLedger implements Ledger {
   }
 
   async pruneResults(now: number, limit: number): Promise<number> {
-    // Look first: this runs every few seconds, and mostly there are none.
     if (!this.#memory.usedSides.has(RESULT_ENDS.name)) return 0
-    const found = await this.#reader.rows(hasEnding(this.#schema), [now])
-    if (found.length === 0) return 0
-    return await this.#alone(limit, (draft) => pruneResults(draft, this.#schema, now, limit))
+    const ending = { text: hasEnding(this.#schema), values: [now] }
+    const run = (draft: Draft) => pruneResults(draft, this.#schema, now, limit)
+    return await this.#ifAny(ending, limit, run, 0)
   }
 
   #wantsOf(jobs: readonly NewJob[], terms: AdmitTerms): Wants {
@@ -410,6 +427,17 @@ export class PostgresLedger implements Ledger {
 
   #alone<T>(weight: number, run: (draft: Draft) => T): Promise<T> {
     return this.#groups.write({ wants: {}, run, weight, isAlone: true })
+  }
+
+  /** Looks first: this runs all the time, and a group that changes nothing costs a commit all the same. */
+  async #ifAny<T>(
+    { text, values }: Statement,
+    weight: number,
+    run: (draft: Draft) => T,
+    none: T,
+  ): Promise<T> {
+    const found = await this.#reader.rows(text, values)
+    return found.length === 0 ? none : await this.#alone(weight, run)
   }
 
   #store(text: string, values: readonly unknown[], effect?: () => void): Promise<void> {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { v7 } from 'uuid'
-import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import type { Draft } from '../../../src/ledger/postgres/group/draft.ts'
 import { Groups } from '../../../src/ledger/postgres/group/groups.ts'
 import { Memory } from '../../../src/ledger/postgres/group/memory.ts'
@@ -13,7 +13,7 @@ import { TcpProxy } from '../../support/broker/tcp-proxy.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import { SILENT } from '../../support/time/silent.ts'
 import { fetched, jobMessage, NOW, pushed, settleLazily, TERMS } from '../harness.ts'
-import { addressOf, connectTo, sharedPostgres } from './server.ts'
+import { addressOf, connectTo, rowsOf, sharedPostgres } from './server.ts'
 
 const url = sharedPostgres()
 const open: PostgresLedger[] = []
@@ -181,6 +181,32 @@ describe('while no host answers', () => {
     expect(ledger.known.counts('default').available).toBe(2)
     await proxy.stop()
   })
+})
+
+it('a look for what is due that finds nothing commits nothing', async () => {
+  const prefix = `g${randomUUID().slice(0, 8)}`
+  const ledger = await opened(prefix)
+  const admin = await connectTo(url())
+  onTestFinished(() => admin.close())
+  const groups = async () => {
+    const text = `SELECT last_group FROM ${schemaOf(prefix)}.slots`
+    return Number((await rowsOf(admin, text))[0]?.['last_group'])
+  }
+  const look = async () => [
+    (await ledger.promote(NOW, NOW, 10)).length,
+    await ledger.sendAhead(NOW, 10),
+    (await ledger.expire({ now: NOW, wall: NOW, limit: 10 })).length,
+    (await ledger.endOverdue({ now: NOW, limit: 10, which: 'all' }, () => null)).length,
+  ]
+  const later = { state: 'scheduled', dueAt: NOW + 1 } as const
+  await pushed(ledger, { start: later, expiresAt: NOW + 1 })
+  await fetched(ledger)
+  const before = await groups()
+  expect(await look()).toEqual([0, 0, 0, 0])
+  expect(await groups()).toBe(before)
+  await pushed(ledger, { start: { ...later, dueAt: NOW } })
+  expect(await look()).toEqual([1, 0, 0, 0])
+  expect(await groups()).toBe(before + 2)
 })
 
 describe('a restart', () => {

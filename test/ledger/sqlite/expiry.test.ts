@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest'
-import { NOW, pushed, rowOf } from '../harness.ts'
+import { TERMS as CLAIM, jobMessage, NOW, pushed, rowOf } from '../harness.ts'
 import { ledgerOfTest, refuseChangesOf } from './harness.ts'
 
 const TERMS = { now: NOW, wall: NOW + 1, limit: 10 }
@@ -25,6 +25,17 @@ it('expire discards the other jobs when the change of one of them fails', async 
   await expect(ledger.expire(TERMS)).rejects.toMatchObject({ status: 500 })
   expect(await harness.inspect()).toEqual([])
   expect(ledger.known.counts('default')).toMatchObject({ available: 1, discarded: 2 })
+})
+
+it('expire is before the claims that were asked for after it, in the same group commit', async () => {
+  const { ledger } = harness
+  const { id } = await pushed(ledger, { expiresAt: NOW })
+  const claim = { ...CLAIM, wall: NOW - 1 }
+  const [expired, [late]] = await Promise.all([
+    ledger.expire(TERMS),
+    ledger.claim([jobMessage(id)], claim),
+  ])
+  expect([expired.length, late?.verdict]).toEqual([1, 'drop'])
 })
 
 it('expire stops early when it takes long, after at least one job', async () => {

@@ -56,10 +56,6 @@ export const ROW = NAMES.map((name) => `j.${snakeCase(name)} AS "${name}"`)
 /** For SELECT, of `job_bodies b`. */
 export const TEXTS = 'b.carry, b.error, b.errors, b.result, b.envelope'
 
-const LIST = NAMES.map(snakeCase).join(', ')
-const TYPES = NAMES.map((name) => `"${name}" ${COLUMNS[name]}`).join(', ')
-const RECORD = `json_to_recordset($1) AS n (${TYPES}, "errorCode" text)`
-const GIVEN = NAMES.map((name) => `n."${name}"`).join(', ')
 const BODIES = `unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
   AS n (id, carry, error, errors, result, envelope)`
 
@@ -83,17 +79,47 @@ export function readTexts(schema: string, ids: readonly string[]): Statement {
 /** A row to be stored. `errorCode`: `errorKeyOf` of its error; absent: that has not changed. */
 export type StoredRow = KeptRow & { errorCode?: string }
 
+/** A row as it is stored, and as it is to be. */
+export type ChangedRow = readonly [before: KeptRow, after: StoredRow]
+
+/** Does a column of the row have another value? */
+export function isChanged([before, after]: ChangedRow): boolean {
+  return after.errorCode !== undefined || NAMES.some((name) => before[name] !== after[name])
+}
+
 /** In the order of arrival. */
 export function insertRows(schema: string, rows: readonly StoredRow[]): Statement {
-  const text = `INSERT INTO ${schema}.jobs (${LIST}, error_code)
-    SELECT ${GIVEN}, coalesce(n."errorCode", '') FROM ${RECORD}`
+  const text = `INSERT INTO ${schema}.jobs (${NAMES.map(snakeCase).join(', ')}, error_code)
+    SELECT ${NAMES.map(given).join(', ')}, coalesce(n."errorCode", '') FROM ${recordOf(NAMES)}`
   return { text, values: [JSON.stringify(rows)] }
 }
 
-export function updateRows(schema: string, rows: readonly StoredRow[]): Statement {
-  const text = `UPDATE ${schema}.jobs j SET (${LIST}, error_code)
-    = ROW (${GIVEN}, coalesce(n."errorCode", j.error_code)) FROM ${RECORD} WHERE j.id = n.id`
-  return { text, values: [JSON.stringify(rows)] }
+/**
+ * Of rows that are locked. Only the columns in which some row differs from what is stored: the others would cost
+ * both sides as much again.
+ */
+export function updateRows(schema: string, changed: readonly ChangedRow[]): Statement {
+  const differs = (name: Column) => changed.some(([before, after]) => before[name] !== after[name])
+  const names = NAMES.filter(differs)
+  const set = [
+    ...names.map((name) => `${snakeCase(name)} = ${given(name)}`),
+    ...(changed.some(([, { errorCode }]) => errorCode !== undefined)
+      ? ['error_code = coalesce(n."errorCode", j.error_code)']
+      : []),
+  ]
+  const text = `UPDATE ${schema}.jobs j SET ${set.join(', ')}
+    FROM ${recordOf(['id', ...names])} WHERE j.id = n.id`
+  const rows = changed.map(([, row]) => row)
+  return { text, values: [JSON.stringify(rows, ['id', 'errorCode', ...names])] }
+}
+
+function given(name: Column): string {
+  return `n."${name}"`
+}
+
+function recordOf(names: readonly Column[]): string {
+  const types = names.map((name) => `"${name}" ${COLUMNS[name]}`).join(', ')
+  return `json_to_recordset($1) AS n (${types}, "errorCode" text)`
 }
 
 type Body = readonly [id: string, texts: Texts]

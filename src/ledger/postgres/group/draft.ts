@@ -351,7 +351,12 @@ export class Draft {
   }
 
   isNew(id: string): boolean {
-    return !this.#loaded.rows.get(id)
+    return this.before(id) === null
+  }
+
+  /** The row as it is stored. */
+  before(id: string): KeptRow | null {
+    return this.#loaded.rows.get(id) ?? null
   }
 
   /** Of a job that has ended. */

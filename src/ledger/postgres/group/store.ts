@@ -128,7 +128,12 @@ function storeRows(schema: string, draft: Draft): Statement[] {
   const all = [...draft.changes.rows]
   const rows = all.flatMap(([, row]) => (row ? stored(draft, row) : []))
   const added = rows.filter(({ id }) => draft.isNew(id))
-  const changed = rows.filter(({ id }) => !draft.isNew(id))
+  const changed = rows
+    .flatMap((row): columns.ChangedRow[] => {
+      const before = draft.before(row.id)
+      return before === null ? [] : [[before, row]]
+    })
+    .filter(columns.isChanged)
   const gone = all.filter(([id, row]) => row === null && !draft.isNew(id)).map(([id]) => id)
   return [
     ...(added.length > 0 ? [columns.insertRows(schema, added)] : []),

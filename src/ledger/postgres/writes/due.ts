@@ -6,6 +6,7 @@ import type { KeptRow } from '../../../job/transitions/row.ts'
 import type { Expired } from '../../ended.ts'
 import type { DecideFailure, FailedLease, OverdueTerms, Undecided } from '../../leases.ts'
 import type { DueTerms } from '../../ledger.ts'
+import type { Statement } from '../connection.ts'
 import { type Draft, Missing } from '../group/draft.ts'
 import type { MovedDebt } from '../group/memory.ts'
 import { firstPage, SIZE } from '../group/sizes.ts'
@@ -22,22 +23,32 @@ interface Times {
 }
 
 /**
- * Makes due rows available, the most overdue first. Retries and schedules run on different clocks, so their
- * due times cannot be compared; how late they are can.
+ * Due rows, the most overdue first. Retries and schedules run on different clocks, so their due times cannot be
+ * compared; how late they are can.
  */
-export function promoteDue(draft: Draft, schema: string, times: Times, limit: number): JobRow[] {
+export function dueRows(schema: string, { now, wall }: Times, limit: number): Statement {
   const due = (state: string) => `(SELECT j.id, j.due_at, j.state, j.seq FROM ${schema}.jobs j
     WHERE j.state = '${state}' AND j.due_at IS NOT NULL AND j.ended_at IS NULL
       AND j.due_at <= ${state === 'retryable' ? '$1' : '$2'} ORDER BY j.due_at LIMIT $3)`
   const text = `SELECT d.id, ${SIZE} AS bytes
     FROM (${due('retryable')} UNION ALL ${due('scheduled')}) d JOIN ${schema}.job_bodies b USING (id)
     ORDER BY CASE d.state WHEN 'retryable' THEN $1 ELSE $2 END - d.due_at DESC, d.seq LIMIT $3`
-  const found = draft.ask({ text, values: [times.now, times.wall, limit] })
-  const ids = firstPage(found)
+  return { text, values: [now, wall, limit] }
+}
+
+/** Makes due rows available. */
+export function promoteDue(draft: Draft, schema: string, times: Times, limit: number): JobRow[] {
+  const ids = loadPage(draft, dueRows(schema, times, limit))
   const rows = draft.rows(ids).filter((row) => isDue(row, times))
-  draft.jobs(rows)
-  lookUpLines(draft, ids)
   return eachStill(draft, rows, (row) => promoteOne(draft, row, times.now))
+}
+
+/** Loads the jobs that are found, as many as are in memory at once, and what their changes read. */
+function loadPage(draft: Draft, found: Statement): string[] {
+  const ids = firstPage(draft.ask(found))
+  draft.require({ ids })
+  lookUpLines(draft, ids)
+  return ids
 }
 
 /**
@@ -76,12 +87,16 @@ function promoteOne(draft: Draft, row: KeptRow, now: number): JobRow {
 }
 
 /** Schedules whose job message the delay plugin neither has nor is owed. */
-export function sendAhead(draft: Draft, schema: string, until: number, limit: number): number {
+export function rowsAhead(schema: string, until: number, limit: number): Statement {
   const text = `SELECT d.id FROM (SELECT j.id, j.due_at, j.seq FROM ${schema}.jobs j
       WHERE j.state = 'scheduled' AND j.due_at IS NOT NULL AND j.ended_at IS NULL
         AND j.retry_queue_ms IS NULL AND j.outbox IS NULL AND j.due_at <= $1
       ORDER BY j.due_at LIMIT $2) d ORDER BY d.due_at, d.seq`
-  const ids = draft.ask({ text, values: [until, limit] }).map(({ id }) => String(id))
+  return { text, values: [until, limit] }
+}
+
+export function sendAhead(draft: Draft, schema: string, until: number, limit: number): number {
+  const ids = draft.ask(rowsAhead(schema, until, limit)).map(({ id }) => String(id))
   const rows = draft
     .rows(ids)
     .filter((row) => row.state === 'scheduled' && row.retryQueueMs === null && row.outbox === null)
@@ -89,20 +104,19 @@ export function sendAhead(draft: Draft, schema: string, until: number, limit: nu
   return rows.length
 }
 
-/**
- * Discards rows whose `expires_at` has passed; their job messages are dropped on arrival. Not `active` ones: an
- * attempt that runs is let to its end.
- */
-export function expireDue(draft: Draft, schema: string, terms: DueTerms): Expired[] {
+/** Rows whose `expires_at` has passed. Not `active` ones: an attempt that runs is let to its end. */
+export function expiredRows(schema: string, { wall, limit }: Omit<DueTerms, 'now'>): Statement {
   const text = `SELECT e.id, ${SIZE} AS bytes FROM (SELECT j.id, j.expires_at, j.seq FROM ${schema}.jobs j
       WHERE j.expires_at IS NOT NULL AND j.ended_at IS NULL AND j.expires_at <= $1
         AND j.state <> 'active' ORDER BY j.expires_at LIMIT $2) e
     JOIN ${schema}.job_bodies b USING (id) ORDER BY e.expires_at, e.seq`
-  const found = draft.ask({ text, values: [terms.wall, terms.limit] })
-  const ids = firstPage(found)
+  return { text, values: [wall, limit] }
+}
+
+/** Discards them; their job messages are dropped on arrival. */
+export function expireDue(draft: Draft, schema: string, terms: DueTerms): Expired[] {
+  const ids = loadPage(draft, expiredRows(schema, terms))
   const rows = draft.rows(ids).filter(({ state }) => state !== 'active' && !isTerminal(state))
-  draft.jobs(rows)
-  lookUpLines(draft, ids)
   return eachStill(draft, rows, (row) => {
     // A job that the ledger held until its time has no job message out.
     const isHeld = row.state !== 'available' && row.retryQueueMs === null && row.outbox === null
@@ -111,25 +125,26 @@ export function expireDue(draft: Draft, schema: string, terms: DueTerms): Expire
   })
 }
 
-/** See `LeaseLedger.endOverdue`. */
-export function endOverdue(
-  draft: Draft,
-  schema: string,
-  { now, limit, which }: OverdueTerms,
-  decide: DecideFailure,
-): (FailedLease | Undecided)[] {
+/** Active rows whose lease or execution timeout is over. */
+export function overdueRows(schema: string, { now, limit, which }: OverdueTerms): Statement {
   const end = 'least(j.lease_expires_at, j.timeout_at)'
   const native = which === 'all' ? 'OR j.lease_expires_at <= $1' : ''
   const text = `SELECT e.id, ${SIZE} AS bytes FROM (SELECT j.id, j.seq, ${end} AS ends FROM ${schema}.jobs j
       WHERE j.lease_expires_at IS NOT NULL AND ${end} <= $1 AND j.state = 'active'
         AND (j.holder IS DISTINCT FROM 'native' ${native}) ORDER BY ${end} LIMIT $2) e
     JOIN ${schema}.job_bodies b USING (id) ORDER BY e.ends, e.seq`
-  const found = draft.ask({ text, values: [now, limit] })
-  const ids = firstPage(found)
-  const rows = draft.rows(ids)
-  const over = rows.filter((row) => row.state === 'active' && isOver(row, now))
-  draft.jobs(over)
-  lookUpLines(draft, ids)
+  return { text, values: [now, limit] }
+}
+
+/** See `LeaseLedger.endOverdue`. */
+export function endOverdue(
+  draft: Draft,
+  schema: string,
+  terms: OverdueTerms,
+  decide: DecideFailure,
+): (FailedLease | Undecided)[] {
+  const ids = loadPage(draft, overdueRows(schema, terms))
+  const over = draft.rows(ids).filter((row) => row.state === 'active' && isOver(row, terms.now))
   const ended: (FailedLease | Undecided)[] = []
   const failures: unknown[] = []
   for (const { id } of over) {
