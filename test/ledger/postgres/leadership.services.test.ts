@@ -236,8 +236,10 @@ it('a gateway that was too slow to renew its lease asks whose it is before it re
   expect(a.leadership.isHeld).toBe(false)
   expect(await Promise.all([ledger.read.find('x'), ledger.read.find('y')])).toEqual([null, null])
   expect(a.leadership.isHeld).toBe(true)
-  await letEnd()
-  await b.leadership.take()
+  await eventually(async () => {
+    await letEnd()
+    return await b.leadership.take()
+  })
   skippedMs += 2 * LEASE_MS
   await expect(ledger.read.find('x')).rejects.toThrow('may be active')
   expect(isLost).toBe(true)
