@@ -41,6 +41,8 @@ export interface LedgerHarness {
   inspect(): Promise<string[]>
   /** Prunes idempotency keys as a ledger does that keeps so many. */
   pruneKeys(capacity: number, now: number, limit: number): Promise<number>
+  /** The same of unique keys that were kept of deleted jobs. */
+  pruneKeptKeys(capacity: number, now: number, limit: number): Promise<number>
   /** The queues that counts are stored of. */
   countedQueues(): Promise<string[]>
   destroy(): Promise<void>

@@ -143,6 +143,11 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
         [2, 4],
         [1, 4],
       ])
+      const larger = { type: 't', args: ['x'.repeat(5_000_000)] }
+      const replacing = { nextRunAt: WALL, createdAt: WALL - 5, limit: 9, isReplacing: true }
+      await ledger.cron.register(definition({ name: 'a', template: larger }), replacing)
+      const { entries } = await ledger.read.cron.list({ limit: 10, offset: 0 })
+      expect(entries.map(({ name }) => name)).toEqual(['a'])
     })
 
     it('are due by their nextRunAt, the most overdue first, and never when disabled', async () => {
@@ -332,6 +337,14 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       await ledger.cron.reset(tickOf(registered, WALL + MINUTE_MS), WALL - MINUTE_MS)
       expect(await entry()).toMatchObject({ nextRunAt: WALL - MINUTE_MS, lastRunAt: WALL })
     })
+
+    it('keep the times that wait when they are moved', async () => {
+      const registered = await register({ overlap: 'enqueue' })
+      await fireNext()
+      await fireNext()
+      await ledger.cron.reset(tickOf(registered, WALL + 2 * MINUTE_MS), WALL)
+      expect(await entry()).toMatchObject({ nextRunAt: WALL, queued: [WALL + MINUTE_MS] })
+    })
   })
 
   describe('a tick while the job of an earlier tick has not ended', () => {
@@ -395,6 +408,48 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect((await fireNext()).outcome).toBe('fired')
     })
 
+    it('skip: fires in the group commit in which that job ends, or its id goes to another job', async () => {
+      await register()
+      const first = firedJob(await fireNext())
+      await ledger.claim([jobMessage(first)], TERMS)
+      const tick = tickOf(await entry(), WALL + MINUTE_MS)
+      const next = change({ nextRunAt: WALL + 2 * MINUTE_MS })
+      const [, fired] = await Promise.all([
+        ledger.complete(first, {}, { now: NOW, result: null }),
+        ledger.cron.fire(tick, next),
+      ])
+      const id = firedJob(fired)
+      const outbox = (await row(id)).outbox ?? 0
+      const [, , again] = await Promise.all([
+        ledger.withdraw(id, outbox),
+        ledger.insert(newJob({ id, queue: 'q' }), NOW),
+        ledger.cron.fire({ ...tick, at: WALL + 2 * MINUTE_MS }, change({ nextRunAt: null })),
+      ])
+      expect(again.outcome).toBe('fired')
+    })
+
+    it('skip: is skipped in the group commit in which somebody asks for a run', async () => {
+      const registered = await register()
+      const making = { job: newJob({ queue: 'q' }), now: NOW, isUnsettled: () => false }
+      const [asked, ticked] = await Promise.all([
+        ledger.cron.trigger('nightly', WALL - 1, making),
+        ledger.cron.fire(tickOf(registered), change()),
+      ])
+      if (asked.outcome !== 'fired') throw new Error(asked.outcome)
+      expect(ticked).toEqual({ outcome: 'overlapped', runningId: asked.job.id })
+      expect(await entry()).toMatchObject({ runCount: 1, lastRunAt: WALL - 1 })
+    })
+
+    it('skip: names the oldest of the jobs that run', async () => {
+      await register({ overlap: 'allow' })
+      const [first, second] = [firedJob(await fireNext()), firedJob(await fireNext())]
+      const replacing = { nextRunAt: null, createdAt: WALL - 1, limit: 1, isReplacing: true }
+      await ledger.cron.register(definition(), replacing)
+      expect(await fireNext()).toEqual({ outcome: 'overlapped', runningId: first })
+      await ledger.cron.register(definition({ overlap: 'cancel_previous' }), replacing)
+      expect(await fireNext()).toEqual({ outcome: 'blocked', runningIds: [first, second] })
+    })
+
     it('allow: stores its job', async () => {
       await register({ overlap: 'allow' })
       const ids = [await fireNext(), await fireNext(), await fireNext()].map(firedJob)
@@ -453,6 +508,20 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(await ledger.cron.drop({ name: 'nightly', seq, at: third }, 'invalid_job')).toBe(true)
       expect(await entry()).toMatchObject({ queued: [], runCount: 2 })
       expect((await fireNext()).outcome).toBe('fired')
+    })
+
+    it('enqueue: is not released in the group commit in which one of two jobs ends', async () => {
+      await register({ overlap: 'enqueue' })
+      const first = firedJob(await fireNext())
+      const making = { job: newJob({ queue: 'q' }), now: NOW, isUnsettled: () => false }
+      await ledger.cron.trigger('nightly', WALL, making)
+      expect((await fireNext()).outcome).toBe('queued')
+      await ledger.claim([jobMessage(first)], TERMS)
+      const [, released] = await Promise.all([
+        ledger.complete(first, {}, { now: NOW, result: null }),
+        ledger.cron.release(tickOf(await entry(), WALL + MINUTE_MS), { ...change(), ...making }),
+      ])
+      expect(released).toEqual({ outcome: 'stale' })
     })
 
     it('enqueue: stays behind waiting ticks, although no job runs', async () => {
@@ -614,11 +683,51 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       ])
     })
 
+    it('keep how a dead letter ended after it is pruned, and after its row is gone, too', async () => {
+      await register()
+      const id = firedJob(await fireNext())
+      await ledger.claim([jobMessage(id)], TERMS)
+      const to = { to: 'discarded', isDeadLetter: true, copy: 'nack' } as const
+      const failure = { now: NOW + 3, error: null, errors: null, ...to }
+      await failAttempt(ledger, id, fenceOf(await row(id)), failure)
+      ledger.messageReturned(id, 0)
+      const ended = { jobId: id, state: 'discarded', startedAt: NOW, endedAt: NOW + 3 }
+      expect((await runs()).runs).toMatchObject([ended])
+      // First its content goes, then the row that is left.
+      await settleLazily(ledger)
+      for (const at of [NOW + 1_000, NOW + 2_000]) {
+        const kinds = { completed: at, cancelled: at, discarded: at, withdrawn: at }
+        expect(await ledger.prune({ ...kinds, deadLetters: at }, at, 10)).toBe(1)
+        expect((await runs()).runs).toMatchObject([ended])
+      }
+    })
+
+    it('of a job that was retried are as that ends, whatever it was before', async () => {
+      await register()
+      const id = firedJob(await fireNext())
+      await complete(id)
+      const steering = { states: ['completed'], deadLettersOnly: false, scope: null } as const
+      await ledger.bulk.act(
+        [id],
+        { ...steering, action: 'retry', sparesRetried: false },
+        { now: NOW + 1, wall: NOW, cause: {}, maxMs: 1_000 },
+      )
+      expect((await runs()).runs).toMatchObject([{ jobId: id, state: 'available', endedAt: null }])
+    })
+
     it('are the newest hundred, and gone with their entry', async () => {
       await register()
+      await register({ name: 'other' })
+      await fireNext('other', { job: null, reason: 'first' })
       for (let i = 0; i < 103; i++) await fireNext('nightly', { job: null, reason: `r${i}` })
       const kept = await reasons()
       expect([kept.length, kept[0], kept.at(-1)]).toEqual([100, 'r102', 'r3'])
+      await fireNext('other', { job: null, reason: 'last' })
+      await fireNext('nightly', { job: null, reason: 'r103' })
+      expect([(await reasons()).length, (await runs()).total]).toEqual([100, 100])
+      const others = await ledger.read.cron.runs('other', { limit: 9, offset: 0 })
+      expect(others.runs.map(({ reason }) => reason)).toEqual(['last', 'first'])
+      expect(others.total).toBe(2)
       await ledger.cron.remove('nightly', 0)
       await register()
       expect(await runs()).toEqual({ total: 0, runs: [] })

@@ -17,7 +17,7 @@ const PERIOD_MS = 30 * 86_400_000
 const PRUNED = NOW + 8 * 86_400_000
 
 /** Unique keys whose period is longer than retention. */
-export function keptKeyContract({ harness, ledger }: UnderTest): void {
+export function keptKeyContract({ harness, ledger, plant }: UnderTest): void {
   const job = (over: Partial<Unique> = {}, createdAt = NOW, policy: object = {}): NewJob => {
     const unique = {
       ...{ key: 'k', states: JOB_STATES, periodMs: PERIOD_MS, onConflict: 'reject' as const },
@@ -80,10 +80,12 @@ export function keptKeyContract({ harness, ledger }: UnderTest): void {
       expect(await at(over)).toMatchObject({ outcome: 'inserted' })
     })
 
-    it('is free before it is forgotten', async () => {
+    it('is free before it is forgotten, also for a job without a period', async () => {
       await ENDED.completed(job())
       await prune()
-      expect(await at(NOW + PERIOD_MS)).toMatchObject({ outcome: 'inserted' })
+      const endless = { periodMs: null }
+      expect(await at(NOW + PERIOD_MS - 1, endless)).toMatchObject({ outcome: 'conflict' })
+      expect(await at(NOW + PERIOD_MS, endless)).toMatchObject({ outcome: 'inserted' })
     })
 
     it.each<[string, Partial<Unique>]>([
@@ -127,6 +129,83 @@ export function keptKeyContract({ harness, ledger }: UnderTest): void {
       expect(await at(NOW + PERIOD_MS - 1)).toMatchObject({
         existing: { id: ids[periods.indexOf(PERIOD_MS)] },
       })
+    })
+
+    it.each([
+      [PERIOD_MS, PERIOD_MS / 2],
+      [PERIOD_MS / 2, PERIOD_MS],
+    ])(
+      'is that of the job whose period ends last, of jobs that are pruned together: %s or %s ms',
+      async (...periods) => {
+        const ids: string[] = []
+        for (const periodMs of periods) {
+          const terms = { states: ['available'], periodMs } as const
+          ids.push(await ENDED.completed(job(terms, NOW, { states: JOB_STATES })))
+        }
+        expect(await prune()).toBe(2)
+        expect(await at(NOW + PERIOD_MS - 1)).toMatchObject({
+          existing: { id: ids[periods.indexOf(PERIOD_MS)] },
+        })
+      },
+    )
+
+    it('is that of the later of two jobs, from whose creation a shorter period counts', async () => {
+      const terms = { states: ['available'] } as const
+      await ENDED.completed(job(terms, NOW, { states: JOB_STATES }))
+      await prune()
+      const later = NOW + 500
+      const id = await ENDED.completed(job(terms, later, { states: JOB_STATES }))
+      await prune()
+      const short = { periodMs: PRUNED - later }
+      expect(await at(PRUNED - 1, short)).toMatchObject({ outcome: 'conflict', existing: { id } })
+      expect(await at(PRUNED, short)).toMatchObject({ outcome: 'inserted' })
+    })
+
+    it('is kept of a dead letter that goes because its queue has too many', async () => {
+      const { id, queue } = await died(ledger, job())
+      expect(await ledger.pruneDeadLetters(queue, 0, PRUNED, 10)).toBe(1)
+      expect(await at(PRUNED)).toMatchObject({
+        outcome: 'conflict',
+        existing: { id, isGone: true },
+      })
+    })
+
+    it('is dated back by boundWaits when the clock was ahead, so that its period begins then', async () => {
+      await ENDED.completed(job())
+      await prune()
+      const before = NOW - 86_400_000
+      await ledger.boundWaits(before)
+      const next = { periodMs: null }
+      expect(await at(before + PERIOD_MS - 1, next)).toMatchObject({ outcome: 'conflict' })
+      expect(await at(before + PERIOD_MS, next)).toMatchObject({ outcome: 'inserted' })
+    })
+
+    it('is forgotten beyond the capacity, the one whose period ends first before others', async () => {
+      const seconds = (n: number) => ({ key: `k${n}`, periodMs: PERIOD_MS + n * 1_000 })
+      for (const n of [2, 1, 3]) await ENDED.completed(job(seconds(n)))
+      expect(await prune()).toBe(3)
+      expect(await harness.pruneKeptKeys(2, NOW, 9)).toBe(1)
+      expect(await harness.pruneKeptKeys(2, NOW, 9)).toBe(0)
+      const left = async () =>
+        await Promise.all(
+          [1, 2, 3].map(async (n) => {
+            const asking = { ...seconds(n), onConflict: 'ignore', states: ['completed'] } as const
+            // Nothing is stored, because the batch has an id twice.
+            const rival = job(asking)
+            return (await ledger.insertAll([rival, rival], NOW)).outcome
+          }),
+        )
+      expect(await left()).toEqual(['duplicate', 'conflict', 'conflict'])
+      // Those whose period is over count first.
+      expect(await harness.pruneKeptKeys(1, NOW + PERIOD_MS + 2_000, 9)).toBe(1)
+      expect(await left()).toEqual(['duplicate', 'duplicate', 'conflict'])
+    })
+
+    it('is not kept of a job whose policy cannot be read', async () => {
+      const id = await ENDED.completed(job())
+      await plant({ id, envelope: '{"unique":{"period":"for ever"}}' })
+      await prune()
+      expect(await at(PRUNED)).toMatchObject({ outcome: 'inserted' })
     })
 
     it('keeps a dead letter from being retried', async () => {

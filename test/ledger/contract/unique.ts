@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import {
   freshRow,
   JOB_STATES,
@@ -42,6 +42,13 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
   const stored = (inserted: InsertedAll): Admitted[] => {
     if (inserted.outcome !== 'inserted') throw new Error(inserted.outcome)
     return inserted.stored
+  }
+
+  /** The wall clock stands at `NOW`. */
+  const stopClock = async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: NOW })
+    onTestFinished(() => void vi.useRealTimers())
+    await harness.reopen()
   }
 
   describe('a unique job', () => {
@@ -130,6 +137,70 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       })
     })
 
+    it('counts as discarded from the moment of its expiry on', async () => {
+      await stopClock()
+      await ledger.insert(job({}, { expiresAt: NOW + 1 }), NOW)
+      expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'conflict' })
+      vi.setSystemTime(NOW + 1)
+      expect(await ledger.insert(job(), NOW)).toMatchObject({ outcome: 'inserted' })
+    })
+
+    describe('together with another write of its group commit', () => {
+      it('does not conflict with a job that this has stored and that has expired', async () => {
+        await stopClock()
+        const [past, next, last] = await Promise.all([
+          ledger.insert(job({}, { expiresAt: NOW }), NOW),
+          ledger.insert(job({}, { expiresAt: NOW + 1 }), NOW),
+          ledger.insert(job(), NOW),
+        ])
+        expect([past, next, last].map(({ outcome }) => outcome)).toEqual([
+          ...['inserted', 'inserted', 'conflict'],
+        ])
+      })
+
+      it('does not conflict with a job that this has stored before its period', async () => {
+        const [first, next, last] = await Promise.all([
+          ledger.insert(job(), NOW),
+          ledger.insert(job({ periodMs: 1_000 }, { createdAt: NOW + 1_000 }), NOW + 1_000),
+          ledger.insert(job({ periodMs: 1_000 }), NOW + 1_999),
+        ])
+        expect([first, next, last].map(({ outcome }) => outcome)).toEqual([
+          ...['inserted', 'inserted', 'conflict'],
+        ])
+      })
+
+      it('conflicts with a job that this has started, although its expiry has passed', async () => {
+        const { id } = await pushed(ledger, job({}, { expiresAt: NOW + 1 }))
+        const [, inserted] = await Promise.all([
+          ledger.claim([jobMessage(id)], { ...TERMS, wall: NOW }),
+          ledger.insert(job(), NOW),
+        ])
+        expect(inserted).toMatchObject({ outcome: 'conflict', existing: { id, state: 'active' } })
+      })
+
+      it('conflicts with a job that this has completed by the state that it has then', async () => {
+        const { id } = await pushed(ledger, job({}, { expiresAt: NOW + 1 }))
+        await ledger.claim([jobMessage(id)], { ...TERMS, wall: NOW })
+        const [, other, live] = await Promise.all([
+          ledger.complete(id, {}, { now: NOW, result: null }),
+          ledger.insert(job({ states: ['completed'] }), NOW),
+          ledger.insert(job(), NOW),
+        ])
+        expect(other).toMatchObject({ outcome: 'conflict', existing: { id, state: 'completed' } })
+        expect(live).toMatchObject({ outcome: 'inserted' })
+      })
+
+      it('conflicts with the next holder of the key when this has ended the first', async () => {
+        const first = await pushed(ledger, job())
+        const second = await pushed(ledger, job({ states: ['pending'] }, { createdAt: NOW + 1 }))
+        const [, inserted] = await Promise.all([
+          ledger.cancel(first.id, NOW),
+          ledger.insert(job(), NOW),
+        ])
+        expect(inserted).toMatchObject({ outcome: 'conflict', existing: { id: second.id } })
+      })
+    })
+
     it('is stored once when 64 jobs with its key come in one group commit', async () => {
       const outcomes = await Promise.all(
         Array.from({ length: 64 }, (_, i) =>
@@ -182,8 +253,11 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
     const [ahead, periodMs] = [NOW + 86_400_000, 1000]
     const first = job({ periodMs }, { createdAt: ahead })
     await ledger.insert(first, ahead)
+    const other = await pushed(ledger, { createdAt: ahead })
     await ledger.boundWaits(NOW)
     expect((await row(first.id)).createdAt).toBe(NOW)
+    // Of other jobs it stays, which nothing asks for the beginning of a period.
+    expect((await row(other.id)).createdAt).toBe(ahead)
     const next = (now: number) => ledger.insert(job({ periodMs }, { createdAt: now }), now)
     expect(await next(NOW + 999)).toMatchObject({ outcome: 'conflict' })
     expect(await next(NOW + 1000)).toMatchObject({ outcome: 'inserted' })
@@ -273,8 +347,14 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
     })
 
     it('cancels several jobs only when they are small together, and a single job of any size', async () => {
-      await ledger.insertAll([large(17), large(16, { states: ['pending'] })], NOW)
+      const [first, second] = [large(16), large(15, { states: ['pending'] })]
+      await ledger.insertAll([first, second], NOW)
+      await plant({ id: second.id, state: 'retryable', errors: 'x'.repeat(1.5 * 1024 * 1024) })
       expect(await ledger.insert(replacing(), NOW)).toMatchObject({ outcome: 'conflict' })
+      await plant({ id: second.id, errors: '[]' })
+      expect(await ledger.insert(replacing(), NOW)).toMatchObject({
+        replacing: { cancelled: [{}, {}] },
+      })
       const alone = await pushed(ledger, large(33, { key: 'alone' }))
       expect(await ledger.insert(job({ key: 'alone', onConflict: 'replace' }), NOW)).toMatchObject({
         replacing: { cancelled: [{ job: { id: alone.id } }] },
@@ -437,12 +517,36 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(await revive(ledger, second.id, NOW)).toMatchObject({ state: 'available' })
     })
 
+    it('does not conflict with itself when its group commit has changed it', async () => {
+      const states = { unique_extra: { states: ['discarded', 'available'] } }
+      const envelope = JSON.stringify({ ...JSON.parse(withPolicy({})), ...states })
+      const { id } = await died(ledger, job({}, { envelope }))
+      const [, revived] = await Promise.all([
+        ledger.insert(newJob(), NOW, { retryOf: id }),
+        revive(ledger, id, NOW),
+      ])
+      expect(revived).toMatchObject({ id, state: 'available' })
+    })
+
     it('gives up its key when it is deleted', async () => {
       const { id } = await died(ledger, job({}, { envelope: withPolicy({}) }))
       await deleteDeadLetter(ledger, id, NOW)
       const next = job({ states: JOB_STATES })
       expect(await ledger.insert(next, NOW)).toMatchObject({ outcome: 'inserted' })
     })
+  })
+
+  it('a job that waits for a retry and is retried by hand needs no free key: it has it', async () => {
+    const { id } = await pushed(ledger, job())
+    await plant({ id, state: 'retryable' })
+    await ledger.insert(job({ states: ['pending'] }), NOW)
+    const steering = { states: ['retryable'], deadLettersOnly: false, scope: null } as const
+    const [acted] = await ledger.bulk.act(
+      [id],
+      { ...steering, action: 'retry', sparesRetried: false },
+      { now: NOW, wall: NOW, cause: {}, maxMs: 1_000 },
+    )
+    expect(acted).toMatchObject({ did: 'retry', job: { state: 'available' } })
   })
 
   describe('a job that was published natively', () => {

@@ -6,9 +6,11 @@ import { canBecome } from '../../../src/job/states.ts'
 import { snakeCase } from '../../../src/job/values/snake-case.ts'
 import type { StateCounts } from '../../../src/ledger/known.ts'
 import type { Connection, Statement } from '../../../src/ledger/postgres/connection.ts'
+import type { Draft } from '../../../src/ledger/postgres/group/draft.ts'
 import { Groups } from '../../../src/ledger/postgres/group/groups.ts'
 import { Memory } from '../../../src/ledger/postgres/group/memory.ts'
 import { isNodeOf } from '../../../src/ledger/postgres/group/workflows.ts'
+import { pruneKeptKeys } from '../../../src/ledger/postgres/keyed/kept-keys.ts'
 import type { PostgresLedger } from '../../../src/ledger/postgres/ledger.ts'
 import { migrate } from '../../../src/ledger/postgres/migrations.ts'
 import { openPostgresLedger } from '../../../src/ledger/postgres/open.ts'
@@ -91,6 +93,8 @@ async function all(connection: Connection, statements: readonly Statement[]): Pr
   const failed = (await connection.ask(statements)).find(({ status }) => status === 'rejected')
   if (failed?.status === 'rejected') throw failed.reason
 }
+
+type Beside = ConstructorParameters<typeof PostgresIdempotency>[0]
 
 class SchemaHarness implements LedgerHarness {
   readonly #admin: Connection
@@ -236,8 +240,24 @@ class SchemaHarness implements LedgerHarness {
     })
   }
 
-  /** Through a slot of its own. */
   async pruneKeys(capacity: number, now: number, limit: number): Promise<number> {
+    return await this.#beside(async (parts) => {
+      return await new PostgresIdempotency(parts, capacity).prune(now, limit)
+    })
+  }
+
+  async pruneKeptKeys(capacity: number, now: number, limit: number): Promise<number> {
+    const schema = this.#schema
+    const counted = await rowsOf(this.#admin, `SELECT count(*) AS n FROM ${schema}.kept_keys`)
+    return await this.#beside(async ({ groups, memory }) => {
+      memory.keptKeys = Number(counted[0]?.['n'])
+      const run = (draft: Draft) => pruneKeptKeys(draft, schema, now, limit, capacity)
+      return await groups.write({ wants: {}, run, isAlone: true })
+    })
+  }
+
+  /** Through a slot of its own. */
+  async #beside<T>(use: (parts: Beside) => Promise<T>): Promise<T> {
     const schema = this.#schema
     const slot = new Slot({ schema, id: 2, owner: randomUUID(), connect: this.#connect })
     const reader = new Reader(this.#connect)
@@ -252,10 +272,7 @@ class SchemaHarness implements LedgerHarness {
       logger: SILENT,
     })
     try {
-      return await new PostgresIdempotency({ groups, reader, memory, schema }, capacity).prune(
-        now,
-        limit,
-      )
+      return await use({ groups, reader, memory, schema })
     } finally {
       await groups.close()
     }

@@ -6,6 +6,7 @@ import { Access } from '../../../src/ledger/sqlite/commit/access.ts'
 import { SqliteLedger } from '../../../src/ledger/sqlite/ledger.ts'
 import type { Database, SqlValue, Statement } from '../../../src/ledger/sqlite/sql/driver.ts'
 import { prepareStatements } from '../../../src/ledger/sqlite/sql/statements.ts'
+import { KeptKeys } from '../../../src/ledger/sqlite/state/kept-keys.ts'
 import { SqliteIdempotency } from '../../../src/ledger/sqlite/writes/idempotency.ts'
 import { late } from '../../support/time/late.ts'
 import { SILENT } from '../../support/time/silent.ts'
@@ -99,6 +100,10 @@ class FileHarness implements SqliteHarness {
     const { db } = this
     const access = new Access({ db, committedStates: [], logger: SILENT, probe() {} })
     return await new SqliteIdempotency(access, prepareStatements(db), capacity).prune(now, limit)
+  }
+
+  async pruneKeptKeys(capacity: number, now: number, limit: number): Promise<number> {
+    return new KeptKeys(prepareStatements(this.db), capacity).prune(now, limit)
   }
 
   async countedQueues(): Promise<string[]> {

@@ -199,8 +199,8 @@ export function boundWaits({ statements, traffic }: Store, now: number): number 
   traffic.forgetAfter(now)
   statements.boundKeys.run(now)
   // Ask the newest rows first: if none was created after `now`, the clock is taken to have been right, which
-  // spares the scan of the whole index.
-  if ((statements.newestCreated.get()?.createdAt ?? now) > now) {
+  // spares the scan of the whole index. Without rows nobody can tell.
+  if ((statements.newestCreated.get()?.createdAt ?? Number.POSITIVE_INFINITY) > now) {
     statements.boundCreated.run(now)
     statements.boundKeptKeys.run(now)
   }
