@@ -90,7 +90,7 @@ const WITH_COST = ['| Share | µs each | Room | Most of it |', '|---|---|---|---
 function costOf(name, rounds = []) {
   if (rounds.length === 0) return undefined
   const costs = rounds.map(({ cpu, rate }) => (cpu[name] * 10_000) / rate)
-  return costs.some(Number.isNaN) ? undefined : median(costs)
+  return costs.every(Number.isFinite) ? median(costs) : undefined
 }
 
 /**
@@ -184,7 +184,8 @@ function roomOf({ functionName, url }) {
   if (functionName === '(idle)') return functionName
   const [, room] = ROOMS.find(([pattern]) => pattern.test(url)) ?? []
   if (room !== undefined) return room
-  const [, folder] = /\/(?:dist|bench)\/([^/]+)/.exec(url) ?? []
+  if (/\/bench\//.test(url)) return 'the load of the benchmark'
+  const [, folder] = /\/dist\/([^/]+)/.exec(url) ?? []
   return folder
 }
 
