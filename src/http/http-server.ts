@@ -145,6 +145,11 @@ export class HttpServer implements Service {
   }
 
   #handle(request: OjsRequest, response: OjsResponse, refusal?: OjsError): void {
+    // Its connection has had its last answer, a 408 for one: whoever sent it would never hear what became of it.
+    if (request.socket.writableEnded) {
+      request.resume()
+      return
+    }
     this.#connections.begin(response)
     if (this.#isStopping) response.shouldKeepAlive = false
     const target = originForm(request)

@@ -142,6 +142,18 @@ describe('the X-RateLimit headers', () => {
   })
 })
 
+test('a request that is complete only after its 408 is neither run nor counted', async () => {
+  const limits = { headersTimeoutMs: 50, requestTimeoutMs: 50, timeoutCheckMs: 20 }
+  const frame = await serve(ROUTES, { access: limited(10), now: () => NOW, limits })
+  const late = await frame.client()
+  late.send('DELETE /thing HTTP/1.1\r\n')
+  expect((await late.answer()).status).toBe(408)
+  late.send('Host: test\r\n\r\n')
+  await late.closed()
+  expect(limitHeaders(await frame.ask(THING))).toEqual(['10', '8', RESET])
+  expect(frame.done.filter(({ method }) => method === 'DELETE')).toEqual([])
+})
+
 test('a 429 has the form of seed 001 and a Retry-After until the end of the window', async () => {
   const frame = await serveLimited(1)
   await frame.ask(THING)
