@@ -1,5 +1,5 @@
 /** Makes a job out of a validated request: defaults, both dialects, unknown members. */
-import { OjsError } from '../errors.ts'
+import { echoed, invalidField, OjsError } from '../errors.ts'
 import { type Concurrency, concurrencyIn, concurrencyOf } from './concurrency.ts'
 import { timestamp, withSeconds } from './document.ts'
 import type { Carry, NewJob } from './job.ts'
@@ -210,6 +210,19 @@ export function namedTimes(request: PushRequest): Record<'start' | 'expiry', Nam
     return text == null ? null : { text, field: fieldName(request, name) }
   }
   return { start: named('delay_until') ?? named('scheduled_at'), expiry: named('expires_at') }
+}
+
+/** Throws 400 for a job that is to be discarded before its time comes: it could never run. */
+export function requireStartBeforeExpiry(
+  request: PushRequest,
+  { start, expiresAt }: Pick<NewJob, 'start' | 'expiresAt'>,
+): void {
+  if (start.state === 'available' || start.dueAt === null) return
+  if (expiresAt === null || expiresAt > start.dueAt) return
+  const { start: begin, expiry } = namedTimes(request)
+  const field = expiry?.field ?? 'expires_at'
+  const text = `The '${field}' field must be later than '${begin?.field ?? 'scheduled_at'}': the job could never run.`
+  throw invalidField(field, text, { received: echoed(expiry?.text ?? '') })
 }
 
 /** The path by which the client sent the option, for `details.field`. */

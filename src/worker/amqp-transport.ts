@@ -7,7 +7,7 @@ import type { Outgoing } from '../broker/messages/outgoing-message.ts'
 import { outgoingOf, toGateway } from '../broker/messages/owed-message.ts'
 import { OjsError, unavailable } from '../errors.ts'
 import { type FreshJob, freshJobObject } from '../job/document.ts'
-import { describeJob } from '../job/envelope.ts'
+import { describeJob, requireStartBeforeExpiry } from '../job/envelope.ts'
 import { freshRow, type JobRow } from '../job/job.ts'
 import type { PushRequest } from '../job/request.ts'
 import { enqueueing, traceOf } from '../job/trace/carry.ts'
@@ -108,6 +108,7 @@ export class AmqpTransport implements Transport {
       prefix: options.prefix,
       carry: traceOf(request, trace),
     })
+    requireStartBeforeExpiry(request, job)
     if (job.start.state === 'pending') {
       throw new OjsError('unsupported', 'A pending job needs the HTTP binding.')
     }

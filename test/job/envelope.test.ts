@@ -387,7 +387,7 @@ describe('the first state of a job', () => {
     expect('dueAt' in start && Number.isSafeInteger(start.dueAt)).toBe(true)
   })
 
-  it('may have an expiry before its due time', () => {
+  it('may have an expiry before its due time if it is in RabbitMQ or registered already', () => {
     const made = job({ type: 'a', args: [], scheduled_at: FUTURE, expires_at: '+PT1S' })
     expect(made).toMatchObject({ start: later, expiresAt: NOW + 1_000 })
   })

@@ -423,10 +423,7 @@ describe('InMemoryTransport behind a worker', () => {
   })
 
   test('a job that waits past its expiry is discarded, and a dead letter only with on_exhaustion dead_letter', async () => {
-    const options = {
-      delayUntil: new Date(Date.now() + 90_000),
-      expiresAt: new Date(Date.now() + 60_000),
-    }
+    const options = { expiresAt: new Date(Date.now() + 60_000) }
     await client.enqueue('a', [], options)
     const { id } = await client.enqueue('b', [], {
       ...options,
@@ -445,6 +442,13 @@ describe('InMemoryTransport behind a worker', () => {
     expect(await fetched()).toEqual([])
     memory.advance(60_000)
     expect(await fetched()).toMatchObject([{ id }])
+  })
+
+  test('a job that would expire before it starts is refused', async () => {
+    const at = new Date(Date.now() + 60_000)
+    const refused = client.enqueue('a', [], { delayUntil: at, expiresAt: at })
+    const details = { field: 'expires_at', index: 0 }
+    await expect(refused).rejects.toMatchObject({ name: 'OJSValidationError', details })
   })
 
   test.each(['tomorrow', '+PT5S'])(

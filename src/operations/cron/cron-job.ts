@@ -5,7 +5,7 @@ import { nextTick, type Schedule, type Tick } from '../../job/cron/times.ts'
 import type { NewJob } from '../../job/job.ts'
 import type { CronFacts } from '../../telemetry/events.ts'
 import type { Deps, RequestContext } from '../deps.ts'
-import { newJob } from '../enqueue/push.ts'
+import { jobOf } from '../enqueue/push.ts'
 
 /** Makes the job of one tick, without storing it. Throws `OjsError`. */
 export function newCronJob(
@@ -14,7 +14,7 @@ export function newCronJob(
   tick: number,
   context: RequestContext,
 ): NewJob {
-  return newJob(deps, withTick(entry, tick), context)
+  return jobOf(deps, withTick(entry, tick), context)
 }
 
 /** The part of an entry that events carry. */

@@ -1,7 +1,7 @@
 /** PUSH: stores the job, publishes its message, answers after the confirm; withdraws it if refused. */
 import { queueRefusal } from '../../broker/broker-errors.ts'
 import { requireTypeCase } from '../../dialect.ts'
-import { toNewJob } from '../../job/envelope.ts'
+import { requireStartBeforeExpiry, toNewJob } from '../../job/envelope.ts'
 import { freshRow, type JobRow, type NewJob } from '../../job/job.ts'
 import type { PushRequest } from '../../job/request.ts'
 import { enqueueing, sentWith, traceOf } from '../../job/trace/carry.ts'
@@ -184,11 +184,23 @@ async function replayed(
   return { job, isDuplicate: remembered.existing.length > 0, isReplay: true }
 }
 
+/** As `jobOf`, for a job that a client asks for now. */
+export function newJob(
+  deps: Deps,
+  request: PushRequest,
+  context: RequestContext,
+  sorting?: SortingBudget,
+): NewJob {
+  const job = jobOf(deps, request, context, sorting)
+  requireStartBeforeExpiry(request, job)
+  return job
+}
+
 /**
  * Makes a job with all defaults out of a parsed request; does not store it. Throws `OjsError`. `sorting`:
  * the budget that all jobs of one request share.
  */
-export function newJob(
+export function jobOf(
   deps: Deps,
   request: PushRequest,
   context: RequestContext,

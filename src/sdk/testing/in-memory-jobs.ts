@@ -235,6 +235,11 @@ export class InMemoryJobs {
     const { delay_until, pending, ...known } = isRecord(options) ? options : {}
     const dueAt = instantOf(delay_until ?? known['scheduled_at'], index)
     const isScheduled = dueAt > this.#now()
+    if (isScheduled && Date.parse(String(known['expires_at'])) <= dueAt) {
+      const text =
+        "The 'expires_at' field must be later than 'delay_until': the job could never run."
+      refuse(400, 'invalid_request', text, { field: 'expires_at', index })
+    }
     const retry = isRecord(known['retry']) ? known['retry'] : {}
     const job: Job = {
       priority: 0,
