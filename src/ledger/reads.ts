@@ -53,6 +53,9 @@ export interface Reads {
   /** The same without the long texts, which may be megabytes: for callers that look at a thousand rows. */
   standing(id: string): Promise<JobStanding | null>
 
+  /** The same of several, by id; without those that there are not. One statement. */
+  standings(ids: readonly string[]): Promise<ReadonlyMap<string, JobStanding>>
+
   /**
    * Counts the active rows of each worker, by worker id; rows without a worker id are left out. Looks at no
    * more than `limit` active rows: those whose leases end first.

@@ -53,13 +53,10 @@ async function complete(deps: Deps, { queue, before }: Drift): Promise<void> {
   const { ledger } = deps
   for (;;) {
     const ids = await ledger.read.lostMessages.list(queue, { after: null, before }, PAGE)
-    const rows = await Promise.all(ids.map((id) => ledger.read.standing(id)))
-    const events = rows.flatMap((row): ReportedEvent[] => {
-      if (row === null) return []
-      const { id } = row
-      const { generation, attempt } = row
+    const rows = await ledger.read.standings(ids)
+    const events = [...rows.values()].map(({ id, generation, attempt }): ReportedEvent => {
       const said = { event: 'completed', result: null } as const
-      return [{ id, generation, attempt: attempt + 1, workerId: PLAIN, ofQueue: queue, said }]
+      return { id, generation, attempt: attempt + 1, workerId: PLAIN, ofQueue: queue, said }
     })
     if (events.length === 0) return
     const context = { requestId: `req_${deps.newId()}` }

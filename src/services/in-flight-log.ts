@@ -42,6 +42,6 @@ async function inFlight(deps: Deps) {
 
 /** Counts retry publishes. Goes by the attempt, as the row of a slow one may be `available` by now. */
 async function retryPublishes(deps: Deps, sending: readonly string[]): Promise<number> {
-  const rows = await Promise.all(sending.map((id) => deps.ledger.read.standing(id)))
-  return rows.filter((row) => (row?.attempt ?? 0) > 0).length
+  const rows = await deps.ledger.read.standings(sending)
+  return [...rows.values()].filter(({ attempt }) => attempt > 0).length
 }

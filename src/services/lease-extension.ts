@@ -36,11 +36,8 @@ export async function extendLeases(deps: Deps): Promise<void> {
  * Only for deliveries that are held here. The job message of any other lease is settled, or RabbitMQ has it.
  */
 async function handOverHeld(deps: Deps): Promise<void> {
-  const ids = [...deps.jobMessages.held.keys()]
-  const held = (await Promise.all(ids.map((id) => deps.ledger.read.standing(id)))).filter(
-    (row) => row !== null,
-  )
-  const leases = await handOver(deps, held)
+  const held = await deps.ledger.read.standings([...deps.jobMessages.held.keys()])
+  const leases = await handOver(deps, [...held.values()])
   deps.jobMessages.held.clear()
   if (leases > 0) deps.logger.info({ leases }, 'leases handed over to the ledger')
 }

@@ -6,6 +6,7 @@ import type { CancelledMessage } from '../native.ts'
 import type { Reads } from '../reads.ts'
 import { jobsOf, ROW, TEXTS, toStanding } from './group/columns.ts'
 import { type Counts, type Memory, noCounts } from './group/memory.ts'
+import { withoutNul } from './nul.ts'
 import type { Parts } from './parts/all.ts'
 import { bulkReads } from './parts/bulk.ts'
 import { concurrencyReads } from './parts/concurrency.ts'
@@ -62,6 +63,7 @@ type Asked = Pick<
   Reads,
   | 'find'
   | 'standing'
+  | 'standings'
   | 'activeByWorker'
   | 'leasedTo'
   | 'size'
@@ -90,6 +92,7 @@ export function readsOf(
   const own: Asked = {
     find: (id) => asked.find(id),
     standing: (id) => asked.standing(id),
+    standings: (ids) => asked.standings(ids),
     activeByWorker: (limit) => asked.activeByWorker(limit),
     leasedTo: (workerId, from, limit) => asked.leasedTo(workerId, from, limit),
     size: () => asked.size(),
@@ -135,9 +138,13 @@ class Rows implements Asked {
   }
 
   async standing(id: string): Promise<JobStanding | null> {
-    const text = `SELECT ${ROW} FROM ${this.#jobs} j WHERE j.id = $1`
-    const [row] = await this.#reader.rows(text, [id])
-    return row === undefined ? null : toStanding(row as unknown as KeptRow)
+    return (await this.standings([id])).get(id) ?? null
+  }
+
+  async standings(ids: readonly string[]): Promise<ReadonlyMap<string, JobStanding>> {
+    const text = `SELECT ${ROW} FROM ${this.#jobs} j WHERE j.id = ANY($1::text[])`
+    const rows = await this.#reader.rows(text, [withoutNul(ids)])
+    return new Map(rows.map((row) => [String(row['id']), toStanding(row as unknown as KeptRow)]))
   }
 
   async activeByWorker(limit: number): Promise<ReadonlyMap<string, number>> {

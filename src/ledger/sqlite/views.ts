@@ -1,4 +1,5 @@
 /** The two read sides of the ledger's contract: what is kept in memory, and reads of the rows. */
+import type { JobStanding } from '../../job/job.ts'
 import type { Known, LedgerWarning } from '../known.ts'
 import type { Reads } from '../reads.ts'
 import type { SqliteBulk } from './bulk/bulk.ts'
@@ -87,6 +88,7 @@ export function readsOf(parts: Parts, store: Store, access: Access): Reads {
     deadLetterStats: (queues) => search.deadLetterStats(queues),
     find: (id) => access.ask(() => toJobRow(statements.find.get(id))),
     standing: (id) => access.ask(() => toStanding(statements.standing.get(id))),
+    standings: (ids) => access.ask(() => standingsOf(store, ids)),
     activeByWorker: (limit) => access.ask(() => activeByWorker(store, limit)),
     leasedTo: (...of) => access.ask(() => leasedTo(store, ...of)),
     isTombstoned: (id, queue = null) => access.ask(() => tombstones.has(id, queue)),
@@ -96,4 +98,9 @@ export function readsOf(parts: Parts, store: Store, access: Access): Reads {
     owedMessages: (atMost) => access.ask(() => onlyRow(statements.owedMessages.get(atMost)).count),
     queueIdentity: (name) => access.ask(() => statements.identity.get(name)?.identity ?? null),
   }
+}
+
+function standingsOf({ statements }: Store, ids: readonly string[]): Map<string, JobStanding> {
+  const rows = statements.standings.all(JSON.stringify(ids)).flatMap((raw) => toStanding(raw) ?? [])
+  return new Map(rows.map((row) => [row.id, row]))
 }

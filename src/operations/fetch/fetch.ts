@@ -105,8 +105,8 @@ async function passOver(
 ): Promise<void> {
   for (const queue of new Set(round.map((delivery) => delivery.queue))) {
     const next = deps.broker.peek(queue, MAX_COUNT)
-    const rows = await Promise.all(next.map(({ id }) => deps.ledger.read.standing(id)))
-    const over = next.filter((_, i) => isTerminal(rows[i]?.state ?? 'available'))
+    const rows = await deps.ledger.read.standings(next.map(({ id }) => id))
+    const over = next.filter(({ id }) => isTerminal(rows.get(id)?.state ?? 'available'))
     const taken = deps.broker.takeThese(queue, over)
     // One may have been retried meanwhile.
     const claimed = await claim(deps, withoutStaged(deps, taken), request, context)

@@ -134,6 +134,15 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(results).toEqual([{ outcome: 'cancelled', job: standing }])
       const { carry, error, errors, result, envelope, ...short } = await row(id)
       expect(standing).toEqual(short)
+      const [other, gone] = [await pushed(ledger), 'gone\0']
+      const found = await ledger.read.standings([other.id, gone, id, id])
+      expect(found).toEqual(
+        new Map([
+          [id, standing],
+          [other.id, await ledger.read.standing(other.id)],
+        ]),
+      )
+      expect(await ledger.read.standings([])).toEqual(new Map())
       expect([carry, error, errors, result]).toEqual([null, null, null, null])
       expect(envelope).toContain(id)
     })

@@ -132,7 +132,7 @@ async function jobsOf({ read }: Ledger, ids: readonly string[], now: number): Pr
   const owed = await read.outboxPage(0, MANY)
   return {
     histories: await Promise.all(ids.map((id) => read.history.find(id))),
-    standings: await Promise.all(ids.map((id) => read.standing(id))),
+    standings: byId([...(await read.standings(ids)).values()], ({ id }) => id),
     owed,
     owedRows: await read.owed(owed.map(({ outbox }) => outbox)),
     owedMessages: await read.owedMessages(MANY),

@@ -209,6 +209,7 @@ describe('on a large table, no statement reads the whole of it', () => {
     await expectIndexed(async () => {
       await ledger.read.find('job1')
       await ledger.read.standing('job1')
+      await ledger.read.standings(['job1', 'job2'])
       await ledger.read.activeByWorker(100)
       await ledger.read.leasedTo('w1', NOW, 50)
       await ledger.read.outboxPage(0, 50)

@@ -241,7 +241,7 @@ describe('FETCH, after it took job messages of cancelled jobs', () => {
     if (standing === null) throw new Error('the job is gone')
     // As a read shows it that was made before the retry.
     const earlier = { ...standing, state: 'cancelled' as const }
-    vi.spyOn(harness.ledger.read, 'standing').mockResolvedValueOnce(earlier)
+    vi.spyOn(harness.ledger.read, 'standings').mockResolvedValueOnce(new Map([[id, earlier]]))
     expect(await fetchNow({ count: 1 })).toEqual([])
     expect(await now(id)).toMatchObject({ state: 'available', attempt: 0 })
   })

@@ -116,6 +116,9 @@ function prepareReads(db: Database) {
     standing: db.prepare<[id: string], RawStanding>(
       `SELECT ${STANDING_COLUMNS} FROM jobs WHERE id = ?`,
     ),
+    standings: db.prepare<[ids: string], RawStanding>(
+      `SELECT ${STANDING_COLUMNS} FROM jobs WHERE id IN (SELECT value FROM json_each(?1))`,
+    ),
     outboxPage: db.prepare<[after: number, limit: number], OwedMessage>(
       `SELECT id, queue, state, outbox, octet_length(envelope) AS bytes FROM jobs
        WHERE outbox > ? ORDER BY outbox LIMIT ?`,
