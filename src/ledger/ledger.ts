@@ -275,8 +275,8 @@ export interface Purged {
   job: JobRow
   /** It had waited. */
   cancelled: Cancelled | null
-  /** It is cancelled, but its workflow needs its row. */
-  isKept?: boolean
+  /** Its workflow needs its row, which stays. */
+  isKept: boolean
 }
 
 export interface WithdrawFence {

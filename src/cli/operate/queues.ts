@@ -129,9 +129,12 @@ function purging(group: Command, run: Run): void {
         const path = `/admin/queues/${segment(name)}/jobs?${query}`
         const answer = await session.ask('DELETE', path)
         if (session.isJson) return session.show(answer)
-        const { matched, purged_count: purged, has_more: isMore } = answer
+        const { matched, purged_count: purged, kept_for_workflows: kept, has_more: isMore } = answer
         if (dryRun) print(`${matched} jobs match`)
-        else print(`${purged} jobs removed${isMore ? ', more match: repeat the command' : ''}`)
+        else {
+          const stay = kept ? `, ${kept} steps stay with their workflows` : ''
+          print(`${purged} jobs removed${stay}${isMore ? ', more match: repeat the command' : ''}`)
+        }
         return 0
       }),
     )

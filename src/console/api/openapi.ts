@@ -2158,7 +2158,7 @@ export interface Operations {
           purged_count: number
           states: string[]
           /**
-           * Cancelled, but their workflows need them.
+           * Steps that stay with their workflows; those that waited are cancelled.
            */
           kept_for_workflows?: number
           /**

@@ -370,7 +370,10 @@ export const PURGE_QUEUE: Description = {
         object({
           purged_count: INTEGER,
           states: list(TEXT),
-          'kept_for_workflows?': told('Cancelled, but their workflows need them.', INTEGER),
+          'kept_for_workflows?': told(
+            'Steps that stay with their workflows; those that waited are cancelled.',
+            INTEGER,
+          ),
           'has_more?': told('Repeat the request.', TRUE),
         }),
         object({

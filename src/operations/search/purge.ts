@@ -4,6 +4,7 @@ import { queueRefusal } from '../../broker/broker-errors.ts'
 import { invalidField, OjsError } from '../../errors.ts'
 import { isTerminal, type JobState } from '../../job/job.ts'
 import { ANY_JOB, type JobFilter } from '../../job/search/filter.ts'
+import type { Purged } from '../../ledger/ledger.ts'
 import type { Place } from '../../ledger/search.ts'
 import { type PurgeRequest, parsePurge } from '../../schemas/requests/admin.ts'
 import type { Deps, RequestContext } from '../deps.ts'
@@ -20,7 +21,7 @@ const MAX_COUNTED = 100_000
 export interface PurgeResult {
   states: readonly JobState[]
   purged: number
-  /** Cancelled, but still there, because their workflows need them. */
+  /** Still there, because their workflows need them; those that waited are cancelled. */
   kept: number
   hasMore: boolean
 }
@@ -29,6 +30,13 @@ export interface PurgeEstimate {
   states: readonly JobState[]
   matched: number
   isBound: boolean
+}
+
+/** What a request has done so far. `changed`: jobs that its repetition does not meet again. */
+interface Done {
+  purged: number
+  kept: number
+  changed: number
 }
 
 /**
@@ -85,46 +93,55 @@ async function purge(
   filters: readonly JobFilter[],
   context: RequestContext,
 ): Promise<PurgeResult> {
-  const done = { purged: 0, kept: 0 }
+  const done: Done = { purged: 0, kept: 0, changed: 0 }
   let hasMore = false
   const { requestId, principal } = context
   try {
     for (const filter of filters) hasMore = (await purgeBy(deps, filter, done, context)) || hasMore
   } finally {
-    const counts = { ...done, hasMore, requestId, principal }
+    const { purged, kept } = done
+    const counts = { purged, kept, hasMore, requestId, principal }
     deps.logger.info({ queue, states, ...counts }, 'queue purged')
   }
-  return { states, ...done, hasMore }
+  return { states, purged: done.purged, kept: done.kept, hasMore }
 }
 
 /** Returns true if it stopped before the last job. */
 async function purgeBy(
   deps: Deps,
   filter: JobFilter,
-  done: { purged: number; kept: number },
+  done: Done,
   context: RequestContext,
 ): Promise<boolean> {
   const { states } = filter
   const cause = { requestId: context.requestId, principal: context.principal, reason: 'purged' }
   let after: Place | null = null
   do {
-    if (done.purged + done.kept >= MAX_PURGED) return true
+    if (done.changed >= MAX_PURGED) return true
     const page: Awaited<ReturnType<Deps['ledger']['read']['search']['ids']>> =
       await deps.ledger.read.search.ids(filter, after, PAGE)
     const terms = { states, now: deps.clock.now(), cause }
     const ids = page.found.map(({ id }) => id)
     const purged = ids.length === 0 ? [] : await deps.ledger.purge(ids, terms)
-    for (const { job, cancelled, isKept = false } of purged) {
-      done[isKept ? 'kept' : 'purged'] += 1
-      if (cancelled !== null) void followCancel(deps, cancelled, context)
-      else if (job.isDeadLetter) {
-        deps.events.emit({ type: 'dead_letter.deleted', job, requestId: context.requestId })
-      }
-    }
+    for (const one of purged) noteOne(deps, one, done, context)
     after = page.next
     await nextTurn()
   } while (after !== null)
   return false
+}
+
+function noteOne(
+  deps: Deps,
+  { job, cancelled, isKept }: Purged,
+  done: Done,
+  context: RequestContext,
+): void {
+  done[isKept ? 'kept' : 'purged'] += 1
+  if (!isKept || cancelled !== null) done.changed += 1
+  if (cancelled !== null) void followCancel(deps, cancelled, context)
+  else if (job.isDeadLetter && !isKept) {
+    deps.events.emit({ type: 'dead_letter.deleted', job, requestId: context.requestId })
+  }
 }
 
 /** A member of the query and of the body must not mean two things (D5 of a body that DELETE may have). */

@@ -89,6 +89,8 @@ function changedBody(
 ): Record<string, unknown> {
   const { id: _, ...own } = membersOf(JSON.parse(ownEnvelope(row.envelope)))
   if (isExpired(row, wall)) delete own['expires_at']
+  // The state tells it: an envelope does not.
+  if (row.state === 'pending') own['pending'] = true
   const attempts = changes['max_attempts']
   if (changes['retry'] !== undefined) {
     delete own['max_attempts']

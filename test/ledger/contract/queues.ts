@@ -30,9 +30,11 @@ export function queueContract({ harness, ledger, row, plant }: UnderTest): void 
       const running = await pushed(ledger, { queue: 'q' })
       await ledger.claim([jobMessage(running.id)], TERMS)
       const purged = await ledger.purge([waiting.id, done.id, running.id, 'nobody'], terms)
-      expect(purged.map(({ job, cancelled }) => [job.id, cancelled?.previousState])).toEqual([
-        [waiting.id, 'available'],
-        [done.id, undefined],
+      expect(
+        purged.map(({ job, cancelled, isKept }) => [job.id, cancelled?.previousState, isKept]),
+      ).toEqual([
+        [waiting.id, 'available', false],
+        [done.id, undefined, false],
       ])
       const rows = await Promise.all([waiting, done, running].map(({ id }) => row(id)))
       const states = rows.map(({ state }) => state)

@@ -123,6 +123,23 @@ export function workflowContract({ harness, row, ...under }: UnderTest): void {
       expect(await ledger.workflows.create(workflow, NOW)).toEqual({ outcome: 'duplicate' })
     })
 
+    it('keeps the rows of its steps, which a purge tells', async () => {
+      const workflow = await create(newGraph({ a: [], b: ['a'] }))
+      const { id } = await claim(workflow, 'a')
+      await ledger.complete(id, {}, { now: NOW + 5, result: null })
+      const waiting = (await jobOf(workflow, 'b')).id
+      const terms = { states: ['completed', 'available'], now: NOW + 6 } as const
+      const purged = await ledger.purge([id, waiting], terms)
+      expect(
+        purged.map(({ job, cancelled, isKept }) => [job.id, cancelled !== null, isKept]),
+      ).toEqual([
+        [id, false, true],
+        [waiting, true, true],
+      ])
+      expect(await row(id)).toMatchObject({ state: 'completed' })
+      expect(await row(waiting)).toMatchObject({ state: 'cancelled' })
+    })
+
     it('begins at once with the steps that depend on no other step', async () => {
       const workflow = await create(newGraph({ a: [], b: ['a'], c: [] }))
       expect(await find(workflow)).toMatchObject({

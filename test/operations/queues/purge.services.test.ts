@@ -76,6 +76,8 @@ describe('DELETE /ojs/v1/admin/queues/:name/jobs (ADM-R001)', () => {
       const { workflow } = (await gateway.request('GET', `/ojs/v1/workflows/${body.id}`)).body
       return workflow.state !== 'running'
     })
+    const again = await purge(queue, { states: ['cancelled'], confirm: true })
+    expect(again.body).toMatchObject({ purged_count: 0, kept_for_workflows: 1 })
   })
 
   it.each([

@@ -156,6 +156,15 @@ describe('one job', () => {
     }
   })
 
+  it('is copied as pending while it is pending', async () => {
+    const id = await push({}, { pending: true })
+    const [status, { job: copy }] = await ask('POST', `/admin/jobs/${id}/copy`, {})
+    expect([status, copy.state]).toEqual([201, 'pending'])
+    const override = { pending: false }
+    const [, { job: other }] = await ask('POST', `/admin/jobs/${id}/copy`, { override })
+    expect(other.state).toBe('available')
+  })
+
   it('is copied with changes, and says of what it is a copy', async () => {
     const other = freshQueue()
     const id = await push({ priority: 3, tags: ['eu'] }, { meta: { a: 1, b: 2 } })

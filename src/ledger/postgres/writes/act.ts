@@ -29,15 +29,11 @@ export function actOn(draft: Draft, id: string, steering: Steering, terms: ActTe
       return isStale(done) ? refused(id, 'not_found', row) : { did: 'cancel', ...done }
     }
     case 'retry': {
-      // Later steps are given its result, which a second run would take away.
-      if (row.state === 'completed' && row.step !== null) return refused(id, 'workflow_step', row)
       const rival = rivalIn(draft, row, job, terms)
       if (rival) return { ...refused(id, 'duplicate', row), rival }
       return { did: 'retry', job: revive(draft, row, terms), before: job }
     }
     case 'delete':
-      // Kept as long as its workflow, as retention does. A workflow has what it needs of a dead letter.
-      if (!row.isDeadLetter && row.step !== null) return refused(id, 'workflow_step', row)
       erase(draft, row, terms.now)
       return { did: 'delete', before: job }
   }
@@ -75,10 +71,9 @@ export function purgeOne(draft: Draft, id: string, terms: PurgeTerms): Purged | 
   // Its workflow needs the row.
   const isKept = row.step !== null
   if (isTerminal(row.state)) {
-    if (isKept) return null
     const job = draft.job(row)
-    erase(draft, row, now)
-    return { job, cancelled: null }
+    if (!isKept) erase(draft, row, now)
+    return { job, cancelled: null, isKept }
   }
   const cancelled = cancelJob(draft, id, now, cause)
   const after = draft.row(id)

@@ -53,7 +53,7 @@ export function purgeJobs(store: Store, ids: readonly string[], terms: PurgeTerm
 function purgeOne(store: Store, id: string, { states, now, cause }: PurgeTerms): Purged | null {
   const row = toJobRow(store.statements.find.get(id))
   if (row === null || !states.includes(row.state as JobState)) return null
-  if (isTerminal(row.state)) return erase(store, row, now) ? { job: row, cancelled: null } : null
+  if (isTerminal(row.state)) return { job: row, cancelled: null, isKept: !erase(store, row, now) }
   const cancelled = cancelJob(store, id, now, cause)
   if (isStale(cancelled)) return null
   return { job: cancelled.job, cancelled, isKept: !erase(store, cancelled.job, now) }
