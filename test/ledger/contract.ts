@@ -71,7 +71,6 @@ export const RULES: readonly Part[] = [
   maintenanceContract,
   queueSettingsContract,
   uniqueContract,
-  idempotencyContract,
   keptKeyContract,
   historyContract,
   trafficContract,

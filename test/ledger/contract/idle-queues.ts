@@ -61,6 +61,14 @@ export function idleContract({ harness, ledger }: UnderTest): void {
       expect(names()).toEqual([])
     })
 
+    it('is not forgotten while it is lost, though it was lost before it was recorded', async () => {
+      await ledger.lost.mark('q', NOW)
+      await ledger.recordQueue('q', NOW)
+      expect(await ledger.idle.forget('q')).toBe(false)
+      await ledger.rearm('q', NOW)
+      expect(await ledger.idle.forget('q')).toBe(true)
+    })
+
     it('leaves its ended jobs, which are found as before, also after a restart', async () => {
       const { id, ...row } = await fetched(ledger, { queue: 'q', type: 'mail' })
       await ledger.complete(id, fenceOf({ id, ...row }), { now: NOW + 5, result: null })

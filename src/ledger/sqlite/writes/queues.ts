@@ -64,8 +64,9 @@ export class SqliteIdleQueues implements IdleQueues, KnownIdle {
     const { counter, pauses, queueSettings, queues, retryQueues, statements, traffic } = this.#store
     const isForgotten = await this.#access.writeMany(2, () => {
       const record = queues.allNow().find(({ name }) => name === queue)
-      if (record === undefined || onlyRow(statements.isQueueUsed.get(queue, isAsked)).isUsed)
-        return false
+      // A queue that was lost before it was recorded has the mark in memory only.
+      if (record === undefined || (isAsked === 0 && this.#seen.lost.has(queue))) return false
+      if (onlyRow(statements.isQueueUsed.get(queue, isAsked)).isUsed) return false
       queues.remove(record)
       for (const retryQueue of retryQueues.allNow())
         if (retryQueue.queue === queue) retryQueues.remove(retryQueue)
