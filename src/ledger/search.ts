@@ -11,11 +11,17 @@ export type JobOrder = 'created_at' | 'scheduled_at' | 'priority' | 'updated_at'
 /** A place in an ordered list: the value that it is ordered by, and the number of the row. */
 export type Place = readonly [value: number, row: number]
 
+/**
+ * The place where a page ended. If it had to end before it was full, there are two more numbers: how many matches
+ * are yet to be skipped, and how many jobs in a row did not match.
+ */
+export type PageEnd = readonly [...Place, ...open: number[]]
+
 export interface SearchPage {
   order: JobOrder
   isAscending: boolean
-  /** After which place the page begins; null: at the start of the list. */
-  after: Place | null
+  /** The end of the page before; null: at the start of the list. */
+  after: PageEnd | null
   /** How many jobs to skip from there. */
   offset: number
   limit: number
@@ -34,9 +40,12 @@ export interface FoundJob extends JobStanding {
 
 export interface Found {
   jobs: FoundJob[]
-  /** The place of the last job, if more may follow. */
-  next: Place | null
-  /** How many jobs the search has looked at, if it did not look at all that could match; else null. */
+  /** Where the next page begins, if more may follow. It may be there though this page has no jobs. */
+  next: PageEnd | null
+  /**
+   * How many jobs were looked at since the last page that had jobs, if the list is cut or this page had to end
+   * before it was full; else null.
+   */
   searched: number | null
 }
 
@@ -65,16 +74,20 @@ export interface OldestJobs {
  * Finds jobs, without holding up anything else: every read works by index, in slices of some 10 ms.
  *
  * States, queues, types, the time of creation, ids, the error code, the cron entry and the workflow are found by
- * index however many jobs there are. Where other conditions are rare, the newest 100,000 jobs (or the oldest)
- * that meet those are looked at one by one; `searched` says so. Erased rows are never found.
+ * index however many jobs there are. The jobs that meet those are compared with other conditions one by one,
+ * 4,000 for a page, and a list ends after 100,000 in a row of which none matches; `searched` says so. Erased
+ * rows are never found.
  */
 export interface JobSearch {
-  /** By `created_at`, any number of jobs; in another order the newest 10,000, and then `searched` is set. */
+  /**
+   * By `created_at`, any number of jobs. In another order without an index the newest 10,000 are looked at, and
+   * if that was not all, `searched` is set.
+   */
   page(filter: JobFilter, page: SearchPage): Promise<Found>
 
   /**
    * How many jobs match: from kept counts if only states and queues are asked for, else counted up to
-   * `atMost`; of jobs that are compared one by one, as far as the newest 10,000 tell.
+   * `atMost`; of jobs that are compared one by one, as far as the newest 4,000 tell.
    */
   count(filter: JobFilter, atMost: number): Promise<Counted>
 

@@ -7,6 +7,7 @@ import { forAll } from '../support/time/late.ts'
 import { browserForAll, visit } from './support/console.ts'
 import { HOSTILE, playScene } from './support/scene.ts'
 
+const FAR = '2099-01-01T00:00:00Z'
 const vhost = vhostForAll()
 const gateway = forAll(
   () => startTestGateway(vhost.url),
@@ -48,6 +49,19 @@ test('the search completes what is written, finds, and is in the address', async
   await search.fill('nonsense:1 queue:unheard-of')
   await search.press('Enter')
   await page.getByText('Not understood, and left out: nonsense:1').waitFor()
+  await page.getByText('No job matches.').waitFor()
+})
+
+test('a search goes on until it finds, however many jobs do not match', async () => {
+  const job = (n: number) => ({ type: 'vast.job', args: [n], queue: 'vast', delay_until: FAR })
+  const push = (jobs: object[]) => gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })
+  await push([job(-1)])
+  for (let i = 0; i < 4_000; i += 500) await push(Array.from({ length: 500 }, (_, n) => job(i + n)))
+  const page = await open('/jobs?q=queue:vast args:[-1]')
+  await page.getByRole('link', { name: 'vast.job' }).waitFor()
+  expect(await page.getByRole('link', { name: 'vast.job' }).count()).toBe(1)
+  await page.getByRole('combobox', { name: 'Search jobs' }).fill('queue:vast args:[-2]')
+  await page.keyboard.press('Enter')
   await page.getByText('No job matches.').waitFor()
 })
 

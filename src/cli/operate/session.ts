@@ -50,7 +50,8 @@ export class Session {
       yield* items
       read += items.length
       const { next_cursor: cursor, has_more: isMore } = (page['pagination'] ?? {}) as Json
-      if (items.length === 0 || isMore !== true) return
+      // A page that compares many jobs may end before it has found one.
+      if (isMore !== true || (items.length === 0 && cursor === undefined)) return
       place = typeof cursor === 'string' ? `&cursor=${cursor}` : `&offset=${read}`
     }
   }

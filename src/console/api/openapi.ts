@@ -3191,7 +3191,7 @@ export interface Pagination {
    */
   total_is_lower_bound?: true
   /**
-   * Not all jobs that may match were compared.
+   * Not all jobs that may match were looked at; `next_cursor`, if there, goes on.
    */
   search_is_partial?: true
   /**

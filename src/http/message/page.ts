@@ -6,7 +6,7 @@ import { integer, parameter } from './query.ts'
 
 const MAX_LIMIT = 100
 /** Beyond it a list of jobs is read by cursor: rows that are skipped have to be read. */
-const MAX_OFFSET = 10_000
+export const MAX_OFFSET = 10_000
 
 /** Which page a client asked for. */
 export interface Page {

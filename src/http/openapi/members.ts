@@ -132,7 +132,10 @@ export const PAGINATION = entity('Pagination', {
   has_more: BOOLEAN,
   'next_cursor?': told('There exactly if there is more, in lists that have cursors.'),
   'total_is_lower_bound?': told('There are more than `total`.', TRUE),
-  'search_is_partial?': told('Not all jobs that may match were compared.', TRUE),
+  'search_is_partial?': told(
+    'Not all jobs that may match were looked at; `next_cursor`, if there, goes on.',
+    TRUE,
+  ),
   'searched?': told('How many were.', INTEGER),
 })
 

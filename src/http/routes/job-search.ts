@@ -14,6 +14,7 @@ import { mayReadPayloads } from '../access/roles.ts'
 import {
   adminPageOf,
   cursorPagination,
+  MAX_OFFSET,
   type Page,
   pageOf,
   refuseFarOffset,
@@ -117,14 +118,16 @@ function find(
 
 /** A page that was cut, because its jobs are large, has a smaller limit, so that the next offset is right. */
 function paginationOf(request: Request, page: Page, found: SearchResult): object {
-  const { count, isBound } = found.total
   const { next, jobs } = found
   const isCut = next !== null && jobs.length > 0 && jobs.length < page.limit
-  const shown = isCut ? { ...page, limit: jobs.length } : page
-  const told = cursorPagination(request, shown, { total: count, isBound, next })
-  return found.searched === null
-    ? told
-    : { ...told, search_is_partial: true, searched: found.searched }
+  return searchPagination(request, isCut ? { ...page, limit: jobs.length } : page, found)
+}
+
+/** The `pagination` member of what a search has found. */
+export function searchPagination(request: Request, page: Page, found: SearchResult): object {
+  const { total, next, searched } = found
+  const told = cursorPagination(request, page, { total: total.count, isBound: total.isBound, next })
+  return searched === null ? told : { ...told, search_is_partial: true, searched }
 }
 
 /**
@@ -218,9 +221,11 @@ function withheldField(field: string): OjsError {
 
 export function placeOf({ position }: Page): SearchPage['after'] {
   if (position === undefined) return null
-  const [value, row] = position
-  if (value === undefined || row === undefined || position.length !== 2) {
+  const [value, row, ...open] = position
+  const [toSkip = 0, looked = 0] = open
+  const isOpen = open.length === 2 && toSkip >= 0 && toSkip <= MAX_OFFSET && looked >= 0
+  if (value === undefined || row === undefined || (open.length > 0 && !isOpen)) {
     throw invalidField('cursor', "The 'cursor' parameter is no cursor.")
   }
-  return [value, row]
+  return [value, row, ...open]
 }

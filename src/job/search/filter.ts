@@ -163,9 +163,10 @@ export function carryNeedle({ tags }: TextFilter): string | null {
   return tags.length === 0 ? null : needleOf(tags)
 }
 
-/** The same for its `error`. */
-export function errorNeedle({ errorType }: TextFilter): string | null {
-  return errorType === null ? null : needleOf(errorType)
+/** The same for its `error`; a pattern is none that it contains, but there must be one. */
+export function errorNeedle({ errorType, errorPattern }: TextFilter): string | null {
+  if (errorType !== null) return needleOf(errorType)
+  return errorPattern === null ? null : ''
 }
 
 function longerOf(one: string, other: string): string {

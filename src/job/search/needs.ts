@@ -15,6 +15,16 @@ export function comparesCode({ ids, workflowId, cron, errorCode }: JobFilter): b
   return errorCode !== null && (ids.length > 0 || workflowId !== null || cron !== null)
 }
 
+/** Whether a job with the wanted code of its error, and time of creation, may yet fail the filter. */
+export function needsMoreThanCode(filter: JobFilter): boolean {
+  const { states, queues, types } = filter
+  return [states, queues, types].some(isNamed) || needsRow({ ...filter, errorCode: null })
+}
+
+function isNamed(list: readonly unknown[]): boolean {
+  return list.length > 0
+}
+
 /** Whether a job of a wanted state, queue and type, and time of creation, may yet fail the filter. */
 export function needsRow(filter: JobFilter): boolean {
   const { workerId, priority, isDeadLetter, isHeld, enqueued, ended, text } = filter
@@ -59,8 +69,9 @@ export function statesOf(states: readonly JobState[]): Set<JobState> {
 }
 
 /** The states that a job of the filter can be in. */
-export function wantedStates({ states, ended, isHeld }: JobFilter): JobState[] {
+export function wantedStates({ states, ended, isHeld, isDeadLetter }: JobFilter): JobState[] {
   const all = [...statesOf(states)]
+  if (isDeadLetter) return all.filter((state) => state === 'discarded')
   if (isHeld) return all.filter((state) => state === 'available')
   return isOpen(ended) ? all : all.filter((state) => ENDED.includes(state))
 }

@@ -32,6 +32,9 @@ export interface Needles {
   enqueuedUntil: number
   endedFrom: number | null
   endedUntil: number | null
+  states: readonly string[] | null
+  queues: readonly string[] | null
+  priority: number | null
   carry: string | null
   error: string | null
   envelope: string | null
@@ -44,15 +47,17 @@ export interface WithTexts {
   envelope: boolean
 }
 
-export const NO_TEXTS: WithTexts = { carry: false, error: false, envelope: false }
-
-export function needlesOf({ workerId, enqueued, ended, text }: JobFilter): Needles {
+export function needlesOf(filter: JobFilter): Needles {
+  const { workerId, enqueued, ended, states, queues, priority, text } = filter
   return {
     workerId,
     enqueuedFrom: enqueued.from ?? Number.MIN_SAFE_INTEGER,
     enqueuedUntil: enqueued.until ?? Number.MAX_SAFE_INTEGER,
     endedFrom: ended.from,
     endedUntil: ended.until,
+    states: states.length > 0 ? states : null,
+    queues: queues.length > 0 ? queues : null,
+    priority,
     carry: carryNeedle(text),
     error: errorNeedle(text),
     envelope: envelopeNeedle(text),

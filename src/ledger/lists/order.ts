@@ -1,7 +1,5 @@
 /** In which order rows are listed, and where a list begins. */
 import type { JobFilter } from '../../job/search/filter.ts'
-import type { JobOrder } from '../search.ts'
-import type { CheckedRow } from './comparing.ts'
 
 /** The number of a row, and what it is ordered by. */
 export interface Key {
@@ -51,24 +49,14 @@ export function orderOf({
     : (a, b) => a.at > b.at || (a.at === b.at && a.seq > b.seq)
 }
 
-/** The columns that a list can be ordered by. */
-export type Sorted = Pick<
-  CheckedRow,
-  'priority' | 'dueAt' | 'endedAt' | 'enqueuedAt' | 'startedAt' | 'createdAt'
->
+/** SQL: what a job is ordered by, of the columns of its row; NULL: see `lastValue`. `order`: SQL of a `JobOrder`. */
+export function sortValue(order: string): string {
+  return `CASE ${order} WHEN 'created_at' THEN created_at WHEN 'priority' THEN priority
+    WHEN 'scheduled_at' THEN due_at
+    ELSE coalesce(ended_at, CASE WHEN started_at > enqueued_at THEN started_at ELSE enqueued_at END) END`
+}
 
-/** What a job is ordered by. A job without the value comes last in both directions. */
-export function sortValue(row: Sorted, order: JobOrder, isAscending: boolean): number {
-  const last = isAscending ? LATEST : EARLIEST
-  switch (order) {
-    case 'priority':
-      return row.priority
-    case 'scheduled_at':
-      return row.dueAt ?? last
-    case 'updated_at':
-    case 'discarded_at':
-      return row.endedAt ?? Math.max(row.enqueuedAt, row.startedAt ?? row.enqueuedAt)
-    case 'created_at':
-      return row.createdAt
-  }
+/** The value of a job that has none: it comes last in both directions. */
+export function lastValue({ isAscending }: Pick<Direction, 'isAscending'>): number {
+  return isAscending ? LATEST : EARLIEST
 }

@@ -2,7 +2,7 @@
 import type { JobState } from '../../job/job.ts'
 import { type ErrorKind, errorKindOf } from '../../job/search/error-pattern.ts'
 import type { JobFilter } from '../../job/search/filter.ts'
-import type { FoundJob, Place } from '../../ledger/search.ts'
+import type { FoundJob, PageEnd } from '../../ledger/search.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { ownQueues } from './search.ts'
 
@@ -55,7 +55,7 @@ export async function failureGroups(
   const groups = new Map<string, Group>()
   const now = clock.wall()
   let searched = 0
-  let after: Place | null = null
+  let after: PageEnd | null = null
   let isCut = false
   do {
     const page = { order: 'created_at', isAscending: false, after, offset: 0 } as const
@@ -65,7 +65,7 @@ export async function failureGroups(
     )
     for (const job of found.jobs) add(groups, job, now)
     searched += found.jobs.length
-    isCut ||= found.searched !== null
+    isCut = found.searched !== null
     after = found.next
   } while (after !== null && searched < MOST_LOOKED_AT)
   const all = [...groups.values()].sort((a, b) => b.count - a.count || b.lastAt - a.lastAt)

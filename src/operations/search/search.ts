@@ -31,10 +31,24 @@ export async function searchJobs(
   }
   const scoped = { ...filter, queues }
   const found = await ledger.read.search.page(scoped, page)
-  const total = await ledger.read.search.count(scoped, MAX_COUNTED)
-  // A page behind the end tells nothing of how many there are.
-  const shown = found.jobs.length > 0 ? page.offset + found.jobs.length : 0
-  return { ...found, total: { ...total, count: Math.max(total.count, shown) } }
+  const told = toldBy(found, page)
+  if (told !== null) return { ...found, total: told }
+  const { count, isBound } = await ledger.read.search.count(scoped, MAX_COUNTED)
+  return { ...found, total: { count: Math.max(count, shownBy(found, page)), isBound } }
+}
+
+/** How many jobs there are at least by this page; one behind the end tells nothing. */
+function shownBy({ jobs }: Found, { offset }: SearchPage): number {
+  return jobs.length > 0 ? offset + jobs.length : 0
+}
+
+/** The number of jobs if the page has the last one, or has looked at as many as a count would; else null. */
+function toldBy(found: Found, page: SearchPage): Counted | null {
+  const { jobs, next, searched } = found
+  if (page.after !== null || page.limit === 0) return null
+  const hasEndedEarly = next !== null && next.length > 2
+  const isLast = next === null && searched === null && (jobs.length > 0 || page.offset === 0)
+  return hasEndedEarly || isLast ? { count: shownBy(found, page), isBound: hasEndedEarly } : null
 }
 
 /** The queues to search; null: none of those that the caller's key is for is known. */

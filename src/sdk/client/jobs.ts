@@ -35,7 +35,7 @@ export interface FoundJobs {
     next_cursor?: string
     /** There are more than `total`. */
     total_is_lower_bound?: true
-    /** Only the newest jobs were looked at. */
+    /** Not all jobs that may match were looked at: if there is a cursor, the next page goes on. */
     search_is_partial?: true
     searched?: number
     [member: string]: unknown
@@ -124,8 +124,9 @@ async function* allJobs(
     const { jobs, pagination } = await page(place)
     yield* jobs
     read += jobs.length
-    if (!pagination.has_more || jobs.length === 0) return
-    const { next_cursor: cursor } = pagination
+    const { has_more: isMore, next_cursor: cursor } = pagination
+    // A page that compares many jobs may end before it has found one.
+    if (!isMore || (jobs.length === 0 && cursor === undefined)) return
     place = cursor === undefined ? { offset: read } : { cursor }
   }
 }

@@ -2,7 +2,8 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { isHeldByKey } from '../../../src/job/concurrency.ts'
 import type { Carry, JobRow } from '../../../src/job/job.ts'
 import { ANY_JOB, type JobFilter } from '../../../src/job/search/filter.ts'
-import type { JobOrder, Place, SearchPage } from '../../../src/ledger/search.ts'
+import { MAX_COMPARED, MAX_COMPARED_AT_ONCE } from '../../../src/ledger/lists/limits.ts'
+import type { JobOrder, PageEnd, Place, SearchPage } from '../../../src/ledger/search.ts'
 import { newJob } from '../../support/gateway/jobs.ts'
 import { newGraph } from '../../support/gateway/workflows.ts'
 import {
@@ -199,7 +200,7 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
   /** All pages of `limit` jobs, each after the place that the one before told. */
   const walked = async (filter: JobFilter, page: Partial<SearchPage>): Promise<string[]> => {
     const all: string[] = []
-    let after: Place | null = null
+    let after: PageEnd | null = null
     do {
       const part = await ledger.read.search.page(filter, { ...FIRST, ...page, after })
       all.push(...part.jobs.map(({ id }) => id))
@@ -332,7 +333,11 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
       const { id } = (await rows()).find(({ isDeadLetter }) => isDeadLetter) ?? { id: '' }
       await deleteDeadLetter(ledger, id, NOW)
       for (const filter of [ANY_JOB, filterOf({ ids: [id] }), filterOf({ errorCode: 'e1' })]) {
-        expect(await found(filter)).not.toContain(id)
+        const others = await found(filter)
+        expect(others).not.toContain(id)
+        expect(await ledger.read.search.count(filter, 1_000)).toMatchObject({
+          count: others.length,
+        })
       }
     })
 
@@ -345,6 +350,72 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
           .map((id) => row(id)),
       )
       expect(jobs.map(({ whole }) => whole)).toEqual(newest)
+    })
+  })
+
+  describe('search that compares many jobs', () => {
+    const OTHERS = 100
+    const made: string[] = []
+    const one = filterOf({ queues: ['many'], text: texts({ args: [{ to: 'one' }] }) })
+    const none = filterOf({ queues: ['many'], text: texts({ args: [{ to: 'none' }] }) })
+
+    /** Two of the oldest match, and the newest. */
+    beforeEach(async () => {
+      const count = MAX_COMPARED_AT_ONCE + OTHERS
+      const jobs = Array.from({ length: count }, (_, i) => {
+        const to = [0, 50, count - 1].includes(i) ? 'one' : 'other'
+        const envelope = JSON.stringify({ args: [{ to }] })
+        return newJob({ queue: 'many', createdAt: NOW + i, envelope })
+      })
+      for (let i = 0; i < count; i += 500) await ledger.insertAll(jobs.slice(i, i + 500), NOW)
+      const matching = [jobs[0], jobs[50], jobs.at(-1)]
+      made.splice(0, made.length, ...matching.map((job) => job?.id ?? ''))
+    }, 60_000)
+
+    it('ends a page after some of them, from where the next goes on', async () => {
+      const [oldest = '', older = '', newest = ''] = made
+      const first = await ledger.read.search.page(one, { ...FIRST, limit: 10 })
+      expect(first.jobs.map(({ id }) => id)).toEqual([newest])
+      expect(first.searched).toBe(MAX_COMPARED_AT_ONCE)
+      const last = await ledger.read.search.page(one, { ...FIRST, limit: 10, after: first.next })
+      expect(last.jobs.map(({ id }) => id)).toEqual([older, oldest])
+      expect(last).toMatchObject({ next: null, searched: null })
+      expect(await walked(one, { limit: 10, isAscending: true })).toEqual(made)
+      expect(await walked(one, { limit: 1 })).toEqual(made.toReversed())
+      expect(await ledger.read.search.count(one, 10)).toEqual({ count: 1, isBound: true })
+      const { found: all } = await ledger.read.search.ids(one, null, 10)
+      expect(all.map(({ id }) => id)).toEqual(made)
+    })
+
+    it('skips on the next page what this one had to skip and did not find', async () => {
+      const [oldest = '', older = ''] = made
+      const from = async (offset: number) => {
+        const first = await ledger.read.search.page(one, { ...FIRST, offset })
+        expect(first.jobs).toEqual([])
+        expect(first.next).not.toBe(null)
+        return await found(one, { after: first.next })
+      }
+      expect(await from(1)).toEqual([older, oldest])
+      expect(await from(2)).toEqual([oldest])
+      expect(await from(3)).toEqual([])
+      const empty = await ledger.read.search.page(one, { ...FIRST, limit: 0 })
+      expect(empty).toMatchObject({ jobs: [], next: null })
+    })
+
+    it('ends the list after many in a row of which none matches', async () => {
+      const from = (looked: number) =>
+        ledger.read.search.page(none, { ...FIRST, after: [NOW + 1_000_000, 0, 0, looked] })
+      const few = await from(0)
+      expect(few).toMatchObject({ jobs: [], searched: MAX_COMPARED_AT_ONCE })
+      expect(few.next).not.toBe(null)
+      expect(await walked(none, {})).toEqual([])
+      const many = await from(MAX_COMPARED - MAX_COMPARED_AT_ONCE)
+      expect(many).toEqual({ jobs: [], next: null, searched: MAX_COMPARED })
+      // A match on the page begins the count anew.
+      const after = [NOW + 1_000_000, 0, 0, MAX_COMPARED - 1] as const
+      const page = await ledger.read.search.page(one, { ...FIRST, after })
+      expect(page.searched).toBe(MAX_COMPARED_AT_ONCE)
+      expect(page.next).not.toBe(null)
     })
   })
 
@@ -367,6 +438,23 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
       const { jobs: all } = await ledger.read.search.page(ANY_JOB, FIRST)
       expect(all.filter(({ workflowId }) => workflowId === null)).toHaveLength(1)
       expect(await found(filterOf({ workflowId: 'none' }))).toEqual([])
+    })
+
+    it('finds steps by the time of their end, with or without their message', async () => {
+      const graph = newGraph({ a: [], b: [] })
+      await ledger.workflows.create(graph, NOW)
+      const both = await found(filterOf({ workflowId: graph.id }))
+      for (const [i, id] of both.entries()) {
+        await ledger.claim([jobMessage(id)], TERMS)
+        await ledger.complete(id, {}, { now: NOW + 10 + i, result: null })
+      }
+      ledger.messageReturned(both[0] ?? '', 0)
+      await settleLazily(ledger)
+      const ended = (from: number, until: number | null) =>
+        found(filterOf({ ended: span(from, until) }))
+      expect(await ended(NOW + 10, null)).toEqual(both)
+      expect(await ended(NOW + 10, NOW + 11)).toEqual([both[0]])
+      expect(await ended(NOW + 11, NOW + 12)).toEqual([both[1]])
     })
 
     it('finds the jobs of a cron entry, ended or not', async () => {

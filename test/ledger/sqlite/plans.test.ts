@@ -62,7 +62,7 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   endedKeys: 'jobs_prunable',
   countStrays: 'jobs_stray',
   strayKeys: 'jobs_stray',
-  sortable: 'INTEGER PRIMARY KEY',
+  sortKeys: 'INTEGER PRIMARY KEY',
   nextKey: 'jobs_keyed',
   limitOfWaiting: 'jobs_keyed',
   heldOfKey: 'jobs_keyed',

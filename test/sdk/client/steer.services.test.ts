@@ -42,6 +42,29 @@ describe('jobs', () => {
     expect(page.pagination).toMatchObject({ total: 25, has_more: true })
   })
 
+  test('list() finds a job behind thousands that do not match', async () => {
+    const at = '2099-01-01T00:00:00Z'
+    const job = (n: number) => ({ type: 'a', args: [n], options: { queue, delay_until: at } })
+    const [only] = await client.enqueueBatch([job(-1)])
+    for (let i = 0; i < 4_000; i += 500)
+      await client.enqueueBatch(Array.from({ length: 500 }, (_, n) => job(i + n)))
+    const page = await client.jobs.page({ queue, args: [-1] })
+    expect(page).toMatchObject({
+      jobs: [],
+      pagination: {
+        ...{
+          total: 0,
+          total_is_lower_bound: true,
+          has_more: true,
+          next_cursor: expect.any(String),
+        },
+        ...{ search_is_partial: true, searched: 4_000 },
+      },
+    })
+    const found = await all(client.jobs.list({ queue, args: [-1] }))
+    expect(found.map(({ id }) => id)).toEqual([only?.id])
+  }, 120_000)
+
   test('a filter means what it says', async () => {
     const [first, second] = await enqueued(2, { tags: ['a', 'b'], meta: { tenant: 'x y', n: 1 } })
     await client.enqueue('other.type', [], { queue })

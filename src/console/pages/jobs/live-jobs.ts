@@ -1,6 +1,6 @@
 /** The jobs that match, page after page; live, but never moved under the eyes of who reads. */
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
-import { useMemo } from 'react'
+import { type UseInfiniteQueryResult, useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { useEffect, useMemo, useState } from 'react'
 import { call } from '../../api/client.ts'
 import type { JobItem, Pagination } from '../../api/openapi.ts'
 import { queries } from '../../api/queries.ts'
@@ -20,7 +20,6 @@ export interface LiveJobs {
   total: Pagination | undefined
   error: unknown
   isLoading: boolean
-  hasMore: boolean
   more: () => void
   /** Jobs have come that the list does not show yet. */
   hasNews: boolean
@@ -57,21 +56,42 @@ export function useLiveJobs(filters: Filters, inView: readonly string[]): LiveJo
   const fresh = useFresh(inView)
   const pages = list.data?.pages
   const jobs = useMemo(() => (pages ?? []).flatMap(({ items }) => items), [pages])
+  const [wanted, setWanted] = useState({ filters, count: PAGE })
+  const isSearching = useSearchFor(
+    list,
+    jobs.length,
+    wanted.filters === filters ? wanted.count : PAGE,
+  )
   const newest = first.data?.items[0]?.id
   return {
     jobs,
     fresh,
     total: first.data?.pagination ?? pages?.[0]?.pagination,
     error: list.error,
-    isLoading: list.isLoading,
-    hasMore: list.hasNextPage,
-    more: () => {
-      if (list.hasNextPage && !list.isFetchingNextPage) void list.fetchNextPage()
-    },
+    isLoading: list.isLoading || (isSearching && jobs.length === 0),
+    more: () => setWanted({ filters, count: jobs.length + PAGE }),
     hasNews: newest !== undefined && pages !== undefined && isNews(newest, jobs),
     // Not `refetch`, which asks for every page that was read.
-    showNews: () => void queries.resetQueries({ queryKey: key }),
+    showNews: () => {
+      setWanted({ filters, count: PAGE })
+      void queries.resetQueries({ queryKey: key })
+    },
   }
+}
+
+type List = Pick<
+  UseInfiniteQueryResult,
+  'hasNextPage' | 'isFetchingNextPage' | 'error' | 'fetchNextPage'
+>
+
+/** Asks for as many pages as it takes: one for which many jobs were compared may have few of them, or none. */
+function useSearchFor(list: List, count: number, wanted: number): boolean {
+  const { hasNextPage, isFetchingNextPage, error, fetchNextPage } = list
+  const isSearching = hasNextPage && error === null && count < wanted
+  useEffect(() => {
+    if (isSearching && !isFetchingNextPage) void fetchNextPage()
+  }, [isSearching, isFetchingNextPage, fetchNextPage])
+  return isSearching
 }
 
 function isNews(newest: string, jobs: readonly JobItem[]): boolean {

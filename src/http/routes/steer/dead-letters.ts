@@ -19,7 +19,6 @@ import { mayReadPayloads } from '../../access/roles.ts'
 import { readOptionalJson } from '../../message/body.ts'
 import {
   adminPageOf,
-  cursorPagination,
   type Page,
   pageOf,
   pagination,
@@ -40,7 +39,7 @@ import { type Description, under } from '../../openapi/description.ts'
 import { PURGE_DEAD_LETTERS, RETRY_DEAD_LETTERS } from '../../openapi/steer.ts'
 import { type Endpoint, pathParameter } from '../../route.ts'
 import { jobItem } from '../job-documents.ts'
-import { filterMembers, placeOf, refuseWithheld } from '../job-search.ts'
+import { filterMembers, placeOf, refuseWithheld, searchPagination } from '../job-search.ts'
 import type { Door } from '../route-deps.ts'
 import { answerAdmin } from './bulk.ts'
 
@@ -224,13 +223,10 @@ function find(deps: Door['deps'], request: Request, page: Page, isWhole: boolean
 }
 
 /** As the seed has it, with the cursor to the next page beside it. */
-function listPagination(request: Request, page: Page, { jobs, total, next }: Found): object {
+function listPagination(request: Request, page: Page, found: Found): object {
+  const { jobs, total } = found
   const shown = shortened(page, jobs.length, total.count)
-  const told = cursorPagination(request, shown, {
-    total: total.count,
-    isBound: total.isBound,
-    next,
-  })
+  const told = searchPagination(request, shown, found)
   // A page of no jobs has no place, and tells all the same whether there are any.
   return page.position === undefined && page.limit === 0
     ? { ...told, ...pagination(shown, total.count) }

@@ -4,12 +4,13 @@ import {
   type CheckedRow,
   isMet,
   type Needles,
-  NO_TEXTS,
   needlesOf,
   textsOf,
   type WithTexts,
 } from '../../lists/comparing.ts'
 import { MAX_ENVELOPES } from '../../lists/limits.ts'
+import { sortValue } from '../../lists/order.ts'
+import type { JobOrder } from '../../search.ts'
 import type { FoundKey } from './key-list.ts'
 import type { Searched } from './sources.ts'
 
@@ -111,14 +112,22 @@ const SHORT = `j.seq, j.id, j.state, j.queue, j.type, j.worker_id AS "workerId",
   j.due_at AS "dueAt", j.is_dead_letter AS "isDeadLetter", j.holder, j.started_at AS "startedAt"`
 const SHORT_NEEDLES = `($2::text IS NULL OR j.worker_id = $2)
   AND j.enqueued_at >= $3::bigint AND j.enqueued_at < $4::bigint
-  AND ($5::bigint IS NULL OR j.ended_at >= $5) AND ($6::bigint IS NULL OR j.ended_at < $6)`
+  AND ($5::bigint IS NULL OR j.ended_at >= $5) AND ($6::bigint IS NULL OR j.ended_at < $6)
+  AND ($7::text[] IS NULL OR j.state = ANY ($7)) AND ($8::text[] IS NULL OR j.queue = ANY ($8))
+  AND ($9::bigint IS NULL OR j.priority = $9)`
+const SHORT_COUNT = 8
 
-/** The rows as they are, without their texts. */
-export function rowsOf(searched: Searched, keys: readonly FoundKey[]): Promise<CheckedRow[]> {
-  const { MIN_SAFE_INTEGER, MAX_SAFE_INTEGER } = Number
-  const anything = [null, MIN_SAFE_INTEGER, MAX_SAFE_INTEGER, null, null, null, null, null]
-  const ids = keys.map(({ id }) => id)
-  return checkedRows(searched, ids, anything, NO_TEXTS)
+/** The rows of the keys by the value of an order. `last`: that of rows without one. */
+export async function sortKeys(
+  { asks, schema }: Searched,
+  keys: readonly FoundKey[],
+  order: JobOrder,
+  last: number,
+): Promise<FoundKey[]> {
+  const text = byId(`SELECT j.seq, j.id, coalesce(${sortValue('$2::text')}, $3::bigint) AS at
+    FROM ${schema}.jobs j WHERE j.id = w.id`)
+  const rows = await asks.rows(text, [keys.map(({ id }) => id), order, last])
+  return rows as readonly unknown[] as FoundKey[]
 }
 
 /** `needles`: the values of `Needles`, in their order. */
@@ -133,9 +142,11 @@ async function checkedRows(
   const bodies = `JOIN ${schema}.job_bodies b ON b.id = j.id`
   const select = `SELECT ${SHORT}, ${asked.join(', ')}
     FROM ${schema}.jobs j ${isShort ? '' : bodies} WHERE j.id = w.id AND ${SHORT_NEEDLES}`
-  const long = ['carry', 'error', 'envelope'].map((name, i) => ` AND ${mayContain(name, 7 + i)}`)
+  const long = ['carry', 'error', 'envelope'].map(
+    (name, i) => ` AND ${mayContain(name, SHORT_COUNT + 2 + i)}`,
+  )
   const text = byId(isShort ? select : select + long.join(''))
-  const values = isShort ? needles.slice(0, 5) : needles
+  const values = isShort ? needles.slice(0, SHORT_COUNT) : needles
   return (await asks.rows(text, [ids, ...values])) as readonly unknown[] as CheckedRow[]
 }
 

@@ -4,11 +4,12 @@ import { hasOwnIndex, isCounted, isCountOfDead, needsRow } from '../../../job/se
 import type { DeadLetterStats } from '../../dead-letters.ts'
 import {
   MAX_COMPARED,
-  MAX_COMPARED_FOR_COUNT,
+  MAX_COMPARED_AT_ONCE,
   MAX_LOOKED_FOR_IDS,
   MAX_SORTED,
 } from '../../lists/limits.ts'
-import { createdBetween, type Direction, orderOf, sortValue } from '../../lists/order.ts'
+import { createdBetween, type Direction, lastValue, orderOf } from '../../lists/order.ts'
+import { PageKeys, type Wanted, wantedBy } from '../../lists/page-keys.ts'
 import type {
   Counted,
   Found,
@@ -16,10 +17,11 @@ import type {
   JobOrder,
   JobSearch,
   OldestJobs,
+  PageEnd,
   Place,
   SearchPage,
 } from '../../search.ts'
-import { Comparison, rowsOf } from './comparison.ts'
+import { Comparison, sortKeys } from './comparison.ts'
 import { statsOfDead } from './dead-letter-stats.ts'
 import { foundPage } from './found.ts'
 import { type FoundKey, inMemory } from './key-list.ts'
@@ -38,19 +40,6 @@ import {
 /** Keys of one statement that need not be compared. */
 const KEYS_PER_STEP = 2_048
 
-/** How many of the keys that match are wanted, after which. */
-interface Wanted {
-  offset: number
-  limit: number
-  mostCompared?: number
-}
-
-/** What a search has found, and whether it ended early. */
-interface Matches {
-  keys: FoundKey[]
-  isCut: boolean
-}
-
 export class PostgresSearch implements JobSearch {
   readonly #searched: Searched
 
@@ -59,17 +48,16 @@ export class PostgresSearch implements JobSearch {
   }
 
   async page(filter: JobFilter, page: SearchPage): Promise<Found> {
-    const { isAscending, after, order, offset, limit } = page
+    const { isAscending, after, order } = page
     const direction = { isAscending, after: placeOf(after) }
-    const comparison = new Comparison(this.#searched, filter)
     const own = this.#ownOrder(filter, order, direction)
     const isSorted = order !== 'created_at' && own === null
     const source = isSorted
-      ? await this.#sorted(filter, page, comparison)
+      ? await this.#sorted(filter, page)
       : (own ?? (await byCreation(this.#searched, filter, direction)))
-    const { keys, isCut } = await matching(source, comparison, { offset, limit: limit + 1 })
-    const found = await foundPage(this.#searched, filter, keys, page)
-    return { ...found, searched: isCut ? comparison.rows : null }
+    const found = await matching(source, new Comparison(this.#searched, filter), wantedBy(page))
+    const { jobs, next } = await foundPage(this.#searched, filter, found.keys, page)
+    return { jobs, ...found.endOf(page, next, source) }
   }
 
   async count(filter: JobFilter, atMost: number): Promise<Counted> {
@@ -80,9 +68,9 @@ export class PostgresSearch implements JobSearch {
     if (!needsRow(filter)) return await this.#countRanges(filter, atMost)
     const newest = { isAscending: false, after: null }
     const source = await byCreation(this.#searched, filter, newest)
-    const wanted = { offset: 0, limit: atMost + 1, mostCompared: MAX_COMPARED_FOR_COUNT }
-    const { keys, isCut } = await matching(source, new Comparison(this.#searched, filter), wanted)
-    return { count: Math.min(keys.length, atMost), isBound: isCut || keys.length > atMost }
+    const wanted = { offset: 0, limit: atMost + 1 }
+    const taken = await matching(source, new Comparison(this.#searched, filter), wanted)
+    return taken.count(atMost, source)
   }
 
   async ids(
@@ -129,26 +117,26 @@ export class PostgresSearch implements JobSearch {
   }
 
   /** The newest jobs that match, in another order than that of their creation. */
-  async #sorted(
-    filter: JobFilter,
-    { order, isAscending, after }: SearchPage,
-    comparison: Comparison,
-  ): Promise<Source> {
+  async #sorted(filter: JobFilter, { order, isAscending, after }: SearchPage): Promise<Source> {
     const newest = { isAscending: false, after: null }
     const source = await byCreation(this.#searched, filter, newest)
-    const found = await matching(source, comparison, { offset: 0, limit: MAX_SORTED + 1 })
+    const wanted = { offset: 0, limit: MAX_SORTED + 1 }
+    const comparison = new Comparison(this.#searched, filter)
+    const matches = await matching(source, comparison, wanted, MAX_SORTED)
+    const found = matches.keys.slice(0, MAX_SORTED)
+    const last = lastValue({ isAscending })
     const keys: FoundKey[] = []
-    for (let i = 0; i < Math.min(found.keys.length, MAX_SORTED); i += KEYS_PER_STEP) {
-      const part = found.keys.slice(i, Math.min(i + KEYS_PER_STEP, MAX_SORTED))
-      for (const row of await rowsOf(this.#searched, part))
-        keys.push({ id: row.id, seq: row.seq, at: sortValue(row, order, isAscending) })
+    for (let i = 0; i < found.length; i += KEYS_PER_STEP) {
+      const part = found.slice(i, i + KEYS_PER_STEP)
+      keys.push(...(await sortKeys(this.#searched, part, order, last)))
     }
     const isBefore = orderOf({ isAscending })
     const place = placeOf(after)
     const left = place === null ? keys : keys.filter((key) => isBefore(place, key))
     left.sort((a, b) => (isBefore(a, b) ? -1 : 1))
-    const isCut = found.isCut || found.keys.length > MAX_SORTED
-    return { keys: inMemory(left), isRough: false, isCut }
+    const isCut = source.isCut || matches.searched !== null || matches.keys.length > MAX_SORTED
+    const looked = Math.min(matches.passed, MAX_SORTED)
+    return { keys: inMemory(left), isRough: false, isCut, looked }
   }
 
   async priorities(queue: string): ReturnType<JobSearch['priorities']> {
@@ -179,29 +167,27 @@ export class PostgresSearch implements JobSearch {
   }
 }
 
-function placeOf(after: Place | null): { at: number; seq: number } | null {
+function placeOf(after: PageEnd | null): { at: number; seq: number } | null {
   return after && { at: after[0], seq: after[1] }
 }
 
 /** Takes the keys of the jobs that match: skips `offset` of them, and returns up to `limit`. */
 async function matching(
-  { keys: list, isRough, isCut }: Source,
+  { keys, isRough }: Source,
   comparison: Comparison,
-  { offset, limit, mostCompared = MAX_COMPARED }: Wanted,
-): Promise<Matches> {
-  const keys: FoundKey[] = []
-  let skipped = 0
+  wanted: Wanted,
+  mostCompared = MAX_COMPARED_AT_ONCE,
+): Promise<PageKeys<FoundKey>> {
+  const taken = new PageKeys<FoundKey>(wanted)
   for (;;) {
-    const left = offset - skipped + limit - keys.length
-    const part = await list.take(isRough ? comparison.partSize : Math.min(left, KEYS_PER_STEP))
-    if (part.length === 0) return { keys, isCut }
+    const size = isRough
+      ? Math.min(comparison.partSize, mostCompared - taken.passed)
+      : Math.min(taken.left, KEYS_PER_STEP)
+    const part = await keys.take(size)
+    if (part.length === 0) return taken
     const matched = isRough ? await comparison.matches(part) : null
-    const found = matched === null ? part : part.filter(({ id }) => matched.has(id))
-    const skip = Math.min(offset - skipped, found.length)
-    skipped += skip
-    keys.push(...found.slice(skip, skip + limit - keys.length))
-    if (keys.length >= limit) return { keys, isCut }
-    if (isRough && (comparison.rows >= mostCompared || comparison.isExhausted))
-      return { keys, isCut: true }
+    taken.add(part, matched === null ? part : part.filter(({ id }) => matched.has(id)))
+    if (taken.left === 0) return taken
+    if (isRough && (taken.passed >= mostCompared || comparison.isExhausted)) return taken.endEarly()
   }
 }

@@ -2,7 +2,9 @@
 import type { JobState } from '../../../job/job.ts'
 import { ALWAYS, isOpen, type JobFilter } from '../../../job/search/filter.ts'
 import {
+  comparesCode,
   isOfDueJobs,
+  needsMoreThanCode,
   needsRow,
   statesOf,
   wantedStates,
@@ -10,6 +12,7 @@ import {
 } from '../../../job/search/needs.ts'
 import { MAX_FEW_DUE, MAX_RANGES } from '../../lists/limits.ts'
 import { createdBetween, type Direction, endedBetween, NO_LIMITS } from '../../lists/order.ts'
+import type { List } from '../../lists/page-keys.ts'
 import { errorKey } from '../group/error-codes.ts'
 import type { Memory } from '../group/memory.ts'
 import { isNodeOf } from '../group/workflows.ts'
@@ -23,12 +26,10 @@ export interface Searched {
 }
 
 /** A list in the order of a column. */
-export interface Source {
+export interface Source extends List {
   keys: Keys
   /** True: each of its rows must be compared with the whole filter. */
   isRough: boolean
-  /** True: it lacks rows that may match. */
-  isCut: boolean
 }
 
 const ONE_RANGE = '(VALUES (1)) AS r (n)'
@@ -45,9 +46,14 @@ export async function byCreation(
   const listOf = (ranges: Ranges) =>
     new KeyList(asks, schema, ranges, direction, createdBetween(filter))
   const few = fewOf(schema, filter)
-  if (few !== null) return { keys: listOf(few), isRough: true, isCut: false }
+  if (few !== null) return { keys: listOf(few), isRough: isRoughOf(filter), isCut: false }
   const { ranges, isCut } = await rangesOf(searched, filter)
   return { keys: listOf(ranges), isRough: needsRow(filter), isCut }
+}
+
+/** The code of the error alone is all that its index tells. */
+function isRoughOf(filter: JobFilter): boolean {
+  return comparesCode(filter) || filter.errorCode === null || needsMoreThanCode(filter)
 }
 
 /** The ranges of a condition that has an index of its own; null: the filter has none. */

@@ -3,7 +3,8 @@ import type { JobFilter } from '../../../job/search/filter.ts'
 import { type CheckedRow, isMet, needlesOf, textsOf } from '../../lists/comparing.ts'
 import { MAX_ENVELOPES } from '../../lists/limits.ts'
 import type { Key } from '../../lists/order.ts'
-import type { Needles, SortedRow, Texts } from '../sql/search.ts'
+import type { JobOrder } from '../../search.ts'
+import type { Needles, Texts } from '../sql/search.ts'
 import type { Store } from '../state/store.ts'
 
 /** Rows, and bytes of envelopes, of one statement: it holds the event loop. */
@@ -40,7 +41,7 @@ export class Comparison {
     this.rows += keys.length
     const seqs = listOf(keys)
     const { statements } = this.#store
-    const [, , , , , , , envelope] = this.#needles
+    const [, , , , , , , , , , envelope] = this.#needles
     const bytes = envelope === null ? 0 : (statements.bytesOf.get(seqs)?.bytes ?? 0)
     this.#bytes += bytes
     const isMuch = bytes > MAX_BYTES_AT_ONCE
@@ -53,9 +54,14 @@ export class Comparison {
   }
 }
 
-/** What the rows of the keys are put in order by. */
-export function sortable({ statements }: Store, keys: readonly Key[]): SortedRow[] {
-  return statements.sortable.all(listOf(keys))
+/** The rows of the keys by the value of an order. `last`: that of rows without one. */
+export function sortKeys(
+  { statements }: Store,
+  keys: readonly Key[],
+  order: JobOrder,
+  last: number,
+): Key[] {
+  return statements.sortKeys.all(listOf(keys), order, last)
 }
 
 function listOf(keys: readonly Key[]): string {
@@ -66,5 +72,10 @@ function needleList(filter: JobFilter): Needles {
   const needles = needlesOf(filter)
   const { workerId, enqueuedFrom, enqueuedUntil, endedFrom, endedUntil } = needles
   const times = [enqueuedFrom, enqueuedUntil, endedFrom, endedUntil] as const
-  return [workerId, ...times, needles.carry, needles.error, needles.envelope]
+  const { states, queues, priority, carry, error, envelope } = needles
+  return [workerId, ...times, listed(states), listed(queues), priority, carry, error, envelope]
+}
+
+function listed(values: readonly string[] | null): string | null {
+  return values && JSON.stringify(values)
 }

@@ -6,12 +6,13 @@ import { startNow } from '../../../slices.ts'
 import type { DeadLetterStats } from '../../dead-letters.ts'
 import {
   MAX_COMPARED,
-  MAX_COMPARED_FOR_COUNT,
+  MAX_COMPARED_AT_ONCE,
   MAX_LISTED_TEXT,
   MAX_LOOKED_FOR_IDS,
   MAX_SORTED,
 } from '../../lists/limits.ts'
-import { createdBetween, type Direction, type Key, orderOf, sortValue } from '../../lists/order.ts'
+import { createdBetween, type Direction, type Key, lastValue, orderOf } from '../../lists/order.ts'
+import { PageKeys, type Wanted, wantedBy } from '../../lists/page-keys.ts'
 import type {
   Counted,
   Found,
@@ -26,7 +27,7 @@ import type {
 import type { Access } from '../commit/access.ts'
 import { changed, toStanding } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
-import { Comparison, sortable } from './comparison.ts'
+import { Comparison, sortKeys } from './comparison.ts'
 import { statsOfDead } from './dead-letter-stats.ts'
 import { oldestJobs } from './oldest.ts'
 import {
@@ -43,19 +44,6 @@ import {
 const IDS_SLICE_MS = 2
 /** Keys that are taken before the search may pause. */
 const KEYS_PER_STEP = 64
-
-/** How many of the keys that match are wanted, after which. */
-interface Wanted {
-  offset: number
-  limit: number
-  mostCompared?: number
-}
-
-/** What a search has found, and whether it ended early. */
-interface Matches {
-  keys: Key[]
-  isCut: boolean
-}
 
 export class SqliteSearch implements JobSearch {
   readonly #store: Store
@@ -112,18 +100,15 @@ function* reading<T>(access: Access, work: Generator<void, T>): Generator<void, 
 function* findPage(store: Store, filter: JobFilter, page: SearchPage): Generator<void, Found> {
   const { isAscending, after, order } = page
   const direction = { isAscending, after: after && { at: after[0], seq: after[1] } }
-  const comparison = new Comparison(store, filter)
   const own = ownOrder(store, filter, order, direction)
   const isSorted = order !== 'created_at' && own === null
   const source = isSorted
-    ? yield* sorted(store, filter, page, comparison)
+    ? yield* sorted(store, filter, page)
     : (own ?? (yield* byCreation(store, filter, direction)))
-  const { keys, isCut } = yield* matching(source, comparison, {
-    offset: page.offset,
-    limit: page.limit + 1,
-  })
+  const found = yield* matching(source, new Comparison(store, filter), wantedBy(page))
   yield
-  return { ...pageFrom(store, filter, keys, page), searched: isCut ? comparison.rows : null }
+  const { jobs, next } = pageFrom(store, filter, found.keys, page)
+  return { jobs, ...found.endOf(page, next, source) }
 }
 
 /** The list in an order that has an index of its own. */
@@ -141,26 +126,22 @@ function ownOrder(
 
 /** Takes the keys of the jobs that match: skips `offset` of them, and returns up to `limit`. */
 function* matching(
-  { merge, isRough, isCut }: Source,
+  { merge, isRough }: Source,
   comparison: Comparison,
-  { offset, limit, mostCompared = MAX_COMPARED }: Wanted,
-): Generator<void, Matches> {
-  const keys: Key[] = []
-  let skipped = 0
+  wanted: Wanted,
+  mostCompared = MAX_COMPARED_AT_ONCE,
+): Generator<void, PageKeys<Key>> {
+  const taken = new PageKeys<Key>(wanted)
   for (;;) {
-    const part = take(merge, isRough ? comparison.partSize : KEYS_PER_STEP)
-    if (part.length === 0) return { keys, isCut }
+    const size = isRough
+      ? Math.min(comparison.partSize, mostCompared - taken.passed)
+      : KEYS_PER_STEP
+    const part = take(merge, size)
+    if (part.length === 0) return taken
     const rows = isRough ? comparison.matches(part) : null
-    const found = rows === null ? part : part.filter(({ seq }) => rows.has(seq))
-    const skip = Math.min(offset - skipped, found.length)
-    skipped += skip
-    for (const key of found.slice(skip)) {
-      keys.push(key)
-      if (keys.length >= limit) return { keys, isCut }
-    }
-    if (isRough && (comparison.rows >= mostCompared || comparison.isExhausted)) {
-      return { keys, isCut: true }
-    }
+    taken.add(part, rows === null ? part : part.filter(({ seq }) => rows.has(seq)))
+    if (taken.left === 0) return taken
+    if (isRough && (taken.passed >= mostCompared || comparison.isExhausted)) return taken.endEarly()
     yield
   }
 }
@@ -180,25 +161,25 @@ function* sorted(
   store: Store,
   filter: JobFilter,
   { order, isAscending, after }: SearchPage,
-  comparison: Comparison,
 ): Generator<void, Source> {
   const newest: Direction = { isAscending: false, after: null }
   const source = yield* byCreation(store, filter, newest)
-  const matches = yield* matching(source, comparison, { offset: 0, limit: MAX_SORTED + 1 })
+  const wanted = { offset: 0, limit: MAX_SORTED + 1 }
+  const matches = yield* matching(source, new Comparison(store, filter), wanted, MAX_SORTED)
   const found = matches.keys.slice(0, MAX_SORTED)
+  const last = lastValue({ isAscending })
   const keys: Key[] = []
   for (let i = 0; i < found.length; i += KEYS_PER_STEP) {
-    for (const row of sortable(store, found.slice(i, i + KEYS_PER_STEP))) {
-      keys.push({ seq: row.seq, at: sortValue(row, order, isAscending) })
-    }
+    keys.push(...sortKeys(store, found.slice(i, i + KEYS_PER_STEP), order, last))
     yield
   }
   const isBefore = orderOf({ isAscending })
   const place = after && { at: after[0], seq: after[1] }
   const left = place === null ? keys : keys.filter((key) => isBefore(place, key))
   left.sort((a, b) => (isBefore(a, b) ? -1 : 1))
-  const isCut = matches.isCut || matches.keys.length > MAX_SORTED
-  return { merge: inMemory(left), isRough: false, isCut }
+  const isCut = source.isCut || matches.searched !== null || matches.keys.length > MAX_SORTED
+  const looked = Math.min(matches.passed, MAX_SORTED)
+  return { merge: inMemory(left), isRough: false, isCut, looked }
 }
 
 function inMemory(keys: readonly Key[]): Source['merge'] {
@@ -218,8 +199,8 @@ function* prioritiesOf(
     const part = take(merge, KEYS_PER_STEP)
     if (part.length === 0) return { counts, searched: isCut ? searched : null }
     searched += part.length
-    for (const { priority } of sortable(store, part)) {
-      counts.set(priority, (counts.get(priority) ?? 0) + 1)
+    for (const { at } of sortKeys(store, part, 'priority', 0)) {
+      counts.set(at, (counts.get(at) ?? 0) + 1)
     }
     yield
   }
@@ -282,12 +263,9 @@ function* countJobs(store: Store, filter: JobFilter, atMost: number): Generator<
   }
   if (!needsRow(filter)) return yield* countRanges(store, filter, atMost)
   const source = yield* byCreation(store, filter, { isAscending: false, after: null })
-  const { keys, isCut } = yield* matching(source, new Comparison(store, filter), {
-    offset: 0,
-    limit: atMost + 1,
-    mostCompared: MAX_COMPARED_FOR_COUNT,
-  })
-  return { count: Math.min(keys.length, atMost), isBound: isCut || keys.length > atMost }
+  const wanted = { offset: 0, limit: atMost + 1 }
+  const taken = yield* matching(source, new Comparison(store, filter), wanted)
+  return taken.count(atMost, source)
 }
 
 function* countRanges(store: Store, filter: JobFilter, atMost: number): Generator<void, Counted> {

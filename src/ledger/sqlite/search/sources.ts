@@ -4,12 +4,13 @@ import { ALWAYS, isOpen, type JobFilter, type TypePattern } from '../../../job/s
 
 import {
   isOfDueJobs,
+  needsMoreThanCode,
   needsRow,
   statesOf,
   wantedStates,
   wantedTypes,
 } from '../../../job/search/needs.ts'
-import { MAX_FEW_DUE, MAX_FEW_ENDED, MAX_RANGES } from '../../lists/limits.ts'
+import { MAX_COMPARED_AT_ONCE, MAX_FEW_DUE, MAX_RANGES } from '../../lists/limits.ts'
 import {
   createdBetween,
   type Direction,
@@ -20,6 +21,7 @@ import {
   orderOf,
   startOf,
 } from '../../lists/order.ts'
+import type { List } from '../../lists/page-keys.ts'
 import type { Flag } from '../sql/driver.ts'
 import type { StateCounter } from '../state/state-counter.ts'
 import type { Store } from '../state/store.ts'
@@ -31,12 +33,10 @@ const FLAGS: readonly Flag[] = [0, 1]
 export type SearchRange = [queue: string, state: JobState, type: string, isLate: Flag]
 
 /** A list in the order of a column. */
-export interface Source {
+export interface Source extends List {
   merge: Pick<Merge, 'next'>
   /** True: each of its rows must be compared with the whole filter. */
   isRough: boolean
-  /** True: it lacks rows that may match. */
-  isCut: boolean
 }
 
 /** Opens the list of the rows that may match, in the order of `created_at`. Pauses between its steps. */
@@ -65,7 +65,7 @@ export function* byCreation(
     merge.add(ranged(searchErrorDown, searchErrorUp, [beginning], direction, limits))
     const whole = `${beginning}}`
     merge.add(ranged(searchLoneErrorDown, searchLoneErrorUp, [whole], direction, limits))
-    return source
+    return { ...source, isRough: needsMoreThanCode(filter) }
   }
   const ended = isOpen(filter.ended) ? null : yield* fewEnded(store, filter)
   if (ended !== null) {
@@ -79,7 +79,7 @@ export function* byCreation(
   return { merge, isRough: needsRow(filter), isCut }
 }
 
-/** The jobs that have ended within the time of the filter, if they are few; they may fail its other conditions. */
+/** The jobs that have ended within the time of the filter; they may fail its other conditions. Null: more than a page looks at. */
 function* fewEnded(store: Store, filter: JobFilter): Generator<void, Key[] | null> {
   const { countEnded, endedKeys, countStrays, strayKeys } = store.statements
   const { from, until } = endedBetween(filter)
@@ -87,7 +87,7 @@ function* fewEnded(store: Store, filter: JobFilter): Generator<void, Key[] | nul
   const lists = wantedStates(filter).flatMap((state) =>
     FLAGS.map((isDead) => [state, isDead, from, until] as const),
   )
-  let room = MAX_FEW_ENDED
+  let room = MAX_COMPARED_AT_ONCE
   for (const list of lists) {
     room -= countEnded.get(...list, room + 1)?.count ?? 0
     if (room < 0) return null

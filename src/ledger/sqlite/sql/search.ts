@@ -1,7 +1,8 @@
 /** Statements that find jobs. */
 import type { JobState } from '../../../job/job.ts'
 import type { CheckedRow } from '../../lists/comparing.ts'
-import type { Key, Sorted } from '../../lists/order.ts'
+import { type Key, sortValue } from '../../lists/order.ts'
+import type { JobOrder } from '../../search.ts'
 import type { Database, Flag } from './driver.ts'
 import { JOB_COLUMNS, type RawRow, STANDING_COLUMNS } from './rows.ts'
 
@@ -12,6 +13,9 @@ export type Needles = [
   enqueuedUntil: number,
   endedFrom: number | null,
   endedUntil: number | null,
+  states: string | null,
+  queues: string | null,
+  priority: number | null,
   carry: string | null,
   error: string | null,
   envelope: string | null,
@@ -20,12 +24,10 @@ export type Needles = [
 /** Which texts a `CheckedRow` comes with. */
 export type Texts = [withCarry: Flag, withError: Flag, withEnvelope: Flag]
 
-export type SortedRow = Sorted & { seq: number }
-
 const CHECKED_COLUMNS = `seq, id, state, queue, type, worker_id AS workerId, created_at AS createdAt,
          enqueued_at AS enqueuedAt, ended_at AS endedAt, priority, due_at AS dueAt,
-         dead_letter AS isDeadLetter, holder, started_at AS startedAt, iif(?10, carry, NULL) AS carry,
-         iif(?11, error, NULL) AS error, iif(?12, envelope, NULL) AS envelope`
+         dead_letter AS isDeadLetter, holder, started_at AS startedAt, iif(?13, carry, NULL) AS carry,
+         iif(?14, error, NULL) AS error, iif(?15, envelope, NULL) AS envelope`
 
 type FoundRow = {
   short: string
@@ -66,6 +68,11 @@ function ordered(column: string, where: string, n: number) {
 
 function mayContain(column: string, n: number): string {
   return `(?${n} IS NULL OR instr(${column}, ?${n}) > 0 OR instr(${column}, '\\') > 0)`
+}
+
+/** `?n`: a JSON array; NULL: anything. */
+function isAmong(column: string, n: number): string {
+  return `(?${n} IS NULL OR ${column} IN (SELECT value FROM json_each(?${n})))`
 }
 
 /** Prepares the statements that find jobs. Every one goes by an index, in its order. */
@@ -174,18 +181,19 @@ function prepareFound(db: Database) {
   return {
     /**
      * Those rows of a JSON array of `seq` that may match, by their short columns and by texts that they must
-     * contain unless these have a backslash (`?7`: the carry, `?8`: the error, `?9`: the envelope); NULL: any.
+     * contain unless these have a backslash (`?10`: the carry, `?11`: the error, `?12`: the envelope); NULL: any.
      */
     mayMatch: db.prepare<[seqs: string, ...Needles, ...Texts], CheckedRow>(
       `SELECT ${CHECKED_COLUMNS} FROM jobs WHERE seq IN (SELECT value FROM json_each(?1))
          AND (?2 IS NULL OR worker_id = ?2) AND enqueued_at >= ?3 AND enqueued_at < ?4
          AND (?5 IS NULL OR ended_at >= ?5) AND (?6 IS NULL OR ended_at < ?6)
-         AND ${mayContain('carry', 7)} AND ${mayContain('error', 8)} AND ${mayContain('envelope', 9)}`,
+         AND ${isAmong('state', 7)} AND ${isAmong('queue', 8)} AND (?9 IS NULL OR priority = ?9)
+         AND ${mayContain('carry', 10)} AND ${mayContain('error', 11)}
+         AND ${mayContain('envelope', 12)}`,
     ),
-    /** What rows are put in order by. */
-    sortable: db.prepare<[seqs: string], SortedRow>(
-      `SELECT seq, created_at AS createdAt, enqueued_at AS enqueuedAt, ended_at AS endedAt, priority,
-         due_at AS dueAt, started_at AS startedAt
+    /** Rows by the value of an order. `last`: that of rows without one. */
+    sortKeys: db.prepare<[seqs: string, order: JobOrder, last: number], Key>(
+      `SELECT seq, coalesce(${sortValue('?2')}, ?3) AS at
        FROM jobs WHERE seq IN (SELECT value FROM json_each(?1))`,
     ),
     /** How much `mayMatch` reads of such rows if it looks for a text in their envelopes. */
