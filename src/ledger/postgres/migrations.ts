@@ -10,6 +10,7 @@ import { sql as search } from './migrations/0007-search.ts'
 import { sql as workflows } from './migrations/0008-workflows.ts'
 import { sql as leader } from './migrations/0010-leader.ts'
 import { sql as slotBefore } from './migrations/0011-slot-before.ts'
+import { sql as endedSteps } from './migrations/0012-ended-steps.ts'
 import { failureOf } from './sql-errors.ts'
 
 export interface Migration {
@@ -34,6 +35,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { sql: workflows, minReader: 7 },
   { sql: leader, minReader: 8 },
   { sql: slotBefore, minReader: 8 },
+  { sql: endedSteps, minReader: 8 },
 ]
 
 /** The schema is of a newer gateway, and this one does not understand it. */

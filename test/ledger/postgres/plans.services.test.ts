@@ -73,6 +73,8 @@ const filled = (schema: string): string[] => [
   'VACUUM ANALYZE',
 ]
 
+const SCAN = new RegExp(`Seq Scan on (${LARGE.join('|')})\\b`)
+
 const LAST = {
   order: 'created_at',
   isAscending: false,
@@ -162,6 +164,19 @@ describe('on a large table, no statement reads the whole of it', () => {
     ['tags', { text: { ...ANY_JOB.text, tags: ['x'] }, states: ['available'] }, 'job_bodies_pkey'],
     ['args', { text: { ...ANY_JOB.text, args: [1] }, states: ['active'] }, 'job_bodies_pkey'],
     ['dead letters', { isDeadLetter: true, queues: ['q2'] }, 'jobs_search'],
+    ['few that have ended', { ended: { from: NOW + ROWS - 50, until: null } }, 'jobs_prunable'],
+    [
+      'steps that have ended',
+      { ended: { from: NOW + ROWS - 50, until: null } },
+      'jobs_ended_steps',
+    ],
+    ['strays that have ended', { ended: { from: NOW + ROWS - 50, until: null } }, 'jobs_stray'],
+    ['many that have ended', { ended: { from: NOW, until: null } }, 'jobs_search'],
+    ['a cron entry', { cron: 'nightly' }, 'jobs_of_cron'],
+    ['a priority', { priority: 7 }, 'jobs_search'],
+    ['jobs that are not held', { isHeld: false, queues: ['q1'] }, 'jobs_search'],
+    ['a worker in any state', { workerId: 'w1' }, 'jobs_search'],
+    ['time in the queue', { enqueued: { from: NOW + 50, until: null } }, 'jobs_search'],
   ]
 
   it.each(FILTERS)('in a search by %s', async (_, given, index) => {
@@ -175,6 +190,17 @@ describe('on a large table, no statement reads the whole of it', () => {
     })
     expect(plans).toContain(index)
   })
+
+  it('in a search by any two of these', async () => {
+    for (const [i, [name, given]] of FILTERS.entries()) {
+      for (const [other, more] of FILTERS.slice(i + 1)) {
+        const filter = { ...ANY_JOB, ...given, ...more }
+        const plans = await plansOf(() => ledger.read.search.page(filter, LAST))
+        for (const [text, plan] of plans)
+          expect(plan, `${name} and ${other}: ${text}`).not.toMatch(SCAN)
+      }
+    }
+  }, 240_000)
 
   it.each<[JobOrder, Partial<JobFilter>, string]>([
     ['scheduled_at', { states: ['scheduled', 'retryable'] }, 'jobs_due'],

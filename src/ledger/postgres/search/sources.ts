@@ -16,7 +16,8 @@ import type { List } from '../../lists/page-keys.ts'
 import { errorKey } from '../group/error-codes.ts'
 import type { Memory } from '../group/memory.ts'
 import { isNodeOf } from '../group/workflows.ts'
-import { type Asks, KeyList, type Keys, type Ranges } from './key-list.ts'
+import { fewEnded } from './few-ended.ts'
+import { type Asks, inMemory, KeyList, type Keys, type Ranges } from './key-list.ts'
 
 /** What a search reads. */
 export interface Searched {
@@ -47,6 +48,11 @@ export async function byCreation(
     new KeyList(asks, schema, ranges, direction, createdBetween(filter))
   const few = fewOf(schema, filter)
   if (few !== null) return { keys: listOf(few), isRough: isRoughOf(filter), isCut: false }
+  if (!isOpen(filter.ended)) {
+    const queues = [...namesOf(searched.memory, filter.queues)]
+    const ended = await fewEnded(searched, filter, queues, direction)
+    if (ended !== null) return { keys: inMemory(ended), isRough: true, isCut: false }
+  }
   const { ranges, isCut } = await rangesOf(searched, filter)
   return { keys: listOf(ranges), isRough: needsRow(filter), isCut }
 }
