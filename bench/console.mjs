@@ -239,6 +239,7 @@ const WATCH_EVENTS = `(() => {
  */
 async function openConsoles(browser) {
   const idle = await cpuOver(SECONDS)
+  const alone = await push()
   const consoles = []
   for (let i = 0; i < CONSOLES; i++)
     consoles.push(await open(browser, PAGES[i % PAGES.length] ?? '/'))
@@ -247,10 +248,19 @@ async function openConsoles(browser) {
   let requests = 0
   for (const { page } of consoles) page.on('request', () => requests++)
   const watched = await cpuOver(SECONDS)
+  const beside = await push()
   console.log(`the gateway's CPU, of a core, at ${JOBS.toLocaleString('en')} jobs:`)
   row('without consoles', idle, '%')
   row(`with ${CONSOLES}, on several pages`, watched, '%', LIMITS.cpuPercent)
   row('  their requests', requests / SECONDS, '/s')
+  console.log('PUSH beside them, and what a job costs the gateway:')
+  for (const [name, { rate, cpu }] of Object.entries({
+    'without consoles': alone,
+    [`with ${CONSOLES}, on several pages`]: beside,
+  })) {
+    row(name, rate, ' jobs/s')
+    row('  the gateway', (Number(cpu.gateway) * 10_000) / rate, ' µs of CPU per job')
+  }
   for (const path of new Set(PAGES)) {
     await Promise.all(consoles.map(({ page }) => page.goto(`${stage.url}/console/#${path}`)))
     await sleep(3_000)
@@ -266,6 +276,15 @@ async function openConsoles(browser) {
   row(`with ${CONSOLES} in hidden tabs`, await cpuOver(SECONDS / 2), '%', LIMITS.cpuPercent)
   row('  their requests', (2 * requests) / SECONDS, '/s', 0)
   await Promise.all(consoles.map(({ context }) => context.close()))
+}
+
+/** PUSH over 16 connections. With consoles Chromium uses the same cores, so the rate is lower whatever they ask. */
+async function push() {
+  const queue = await stage.newQueue()
+  const load = { url: stage.url, queue, connections: 16, jobsPerRequest: 1, seconds: SECONDS }
+  const round = await stage.http.push.call('push', { ...load, watch: stage.watch })
+  await stage.purge(queue)
+  return round
 }
 
 /** A headless Chromium has no tab behind another one. */
