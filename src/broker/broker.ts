@@ -150,9 +150,11 @@ export interface Broker {
 
   /**
    * Keeps a delivery unacknowledged until `until` (clock time), or until `unpark` is called for its job; then
-   * the delivery goes back into the buffer.
+   * the delivery goes back into the buffer. `onReturned`: given for a job that other consumers may
+   * start. Its delivery goes back to RabbitMQ as one does that nobody fetches; this is called then, and tells
+   * when (clock time) a fetch may start the job.
    */
-  park(delivery: Delivery, until: number | null): void
+  park(delivery: Delivery, until: number | null, onReturned?: () => number): void
   unpark(jobId: string): boolean
 
   /**

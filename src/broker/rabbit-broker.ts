@@ -361,8 +361,8 @@ export class RabbitBroker implements Broker, Service {
     this.#consumers.deliveries.putBack(deliveries)
   }
 
-  park(delivery: Delivery, until: number | null): void {
-    this.#consumers.deliveries.park(delivery, until)
+  park(delivery: Delivery, until: number | null, onReturned?: () => number): void {
+    this.#consumers.deliveries.park(delivery, until, onReturned)
   }
 
   unpark(jobId: string): boolean {

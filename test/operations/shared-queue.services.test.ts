@@ -4,11 +4,25 @@ import { eventually, type TestGateway } from '../support/gateway/in-process.ts'
 import { benchIn } from '../worker/harness.ts'
 import { fetchOne, freshQueue, gatewayForAll, nack, untilBuffered, withChannel } from './harness.ts'
 
+/** How many jobs the gateway holds that a rate limit keeps from FETCH. */
+async function heldForRate(gateway: TestGateway, queue: string): Promise<number> {
+  const { status, body } = await gateway.request('GET', `/ojs/v1/rate-limits/queue:${queue}`)
+  return status === 200 ? body.waiting : 0
+}
+
 /** Longer than any test: nothing is given back because nobody has fetched for so long. */
 const NEVER_IDLE = { idleMs: 600_000 }
 
-async function pushBatch(gateway: TestGateway, queue: string, count: number): Promise<string[]> {
-  const one = { type: 'test.job', args: [1], options: { queue } }
+/** Lets FETCH start one job of a queue, and none for the rest of a test. */
+const RATE = { rate_limit: { max_per_second: 0.001 } }
+
+async function pushBatch(
+  gateway: TestGateway,
+  queue: string,
+  count: number,
+  options: object = {},
+): Promise<string[]> {
+  const one = { type: 'test.job', args: [1], options: { queue, ...options } }
   const jobs = Array.from({ length: count }, () => one)
   const { status, body } = await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })
   expect(status).toBe(201)
@@ -69,10 +83,58 @@ describe.each([
     expect(came).toEqual(ids)
     expect((await gateway.ack(leased.id)).status).toBe(200)
   })
+
+  it('leaves jobs that a rate limit keeps from FETCH to the native worker, while FETCHes go on', async () => {
+    const queue = freshQueue()
+    const ids = new Set(await pushBatch(gateway, queue, 40, RATE))
+    const done = { http: 0, native: new Set<string>() }
+    const isOver = () => done.http + done.native.size >= ids.size
+    let isStopped = false
+    const http = (async () => {
+      while (!isStopped) {
+        for (const { id } of await gateway.fetch([queue], { wait_ms: 500 })) {
+          await gateway.ack(id)
+          done.http += 1
+        }
+      }
+    })()
+    try {
+      await eventually(async () => (await heldForRate(gateway, queue)) === ids.size - 1)
+      const handler = async ({ job }: { job: { id: string } }) => void done.native.add(job.id)
+      await stage.start({ queues: [queue], concurrency: 1 }, { 'test.job': handler })
+      await eventually(isOver)
+    } finally {
+      isStopped = true
+      await http
+    }
+    expect(done.http).toBe(1)
+  })
 })
 
 describe('a queue with HTTP workers only', () => {
   const { vhost, gateway } = gatewayForAll({}, { idleMs: 500 })
+
+  it('gets back what a rate limit keeps from FETCH when the FETCHes end', async () => {
+    const queue = freshQueue()
+    const ids = await pushBatch(gateway, queue, 5, RATE)
+    expect((await fetchOne(gateway, queue)).id).toBe(ids[0])
+    await eventually(async () => {
+      expect(await gateway.fetch([queue], { wait_ms: 200 })).toEqual([])
+      return (await heldForRate(gateway, queue)) === 4
+    })
+    const came: string[] = []
+    await withChannel(vhost.url, async (channel) => {
+      await eventually(
+        async () => (await channel.checkQueue(`ojs.queue.${queue}`)).messageCount === 4,
+      )
+      await channel.consume(`ojs.queue.${queue}`, (message) => {
+        came.push(String(message?.properties.messageId))
+      })
+      await eventually(() => came.length >= 4)
+    })
+    expect(came).toEqual(ids.slice(1))
+    expect(await heldForRate(gateway, queue)).toBe(0)
+  })
 
   it('gets back what is held beyond the demand, although FETCHes go on', async () => {
     const queue = freshQueue()

@@ -182,10 +182,13 @@ export class Deliveries {
     }
   }
 
-  park(delivery: Delivery, until: number | null): void {
-    if (delivery instanceof LiveDelivery && delivery.place === 'out') {
-      this.#parking.park(delivery, until)
-    }
+  park(delivery: Delivery, until: number | null, onReturned?: () => number): void {
+    if (!(delivery instanceof LiveDelivery) || delivery.place !== 'out') return
+    this.#parking.park(delivery, until)
+    const queueConsumer = this.#queueConsumers.get(delivery.queue)
+    if (onReturned === undefined || queueConsumer === undefined) return
+    queueConsumer.setAside(delivery, onReturned)
+    this.#surplus.watch(queueConsumer)
   }
 
   unpark(jobId: string): boolean {
@@ -267,6 +270,7 @@ export class Deliveries {
       tag: `ojs.${instance}.${queueConsumer.queue}.${this.#registrations}`,
       sizeBeside: (consumers) => {
         queueConsumer.consumersCounted(consumers)
+        this.#surplus.watch(queueConsumer)
         return queueConsumer.prefetchOfNext(this.#line.wantedOf(queueConsumer.queue))
       },
       nextOrder: () => ++this.#arrivals,
@@ -291,7 +295,10 @@ export class Deliveries {
     from: Place,
     how: 'ack' | 'dead-letter',
   ): void {
-    if (from === 'parked') this.#parking.forget(delivery)
+    if (from === 'parked') {
+      this.#parking.forget(delivery)
+      queueConsumer.forgetSetAside(delivery)
+    }
     if (from === 'buffered') queueConsumer.buffer.remove(delivery)
     if (how === 'ack') this.#deps.observer.acked(queueConsumer.queue)
     else this.#deps.observer.deadLettered(queueConsumer.queue)
@@ -392,13 +399,20 @@ export class Deliveries {
   async #giveBackSurplus(queueConsumer: QueueConsumer): Promise<void> {
     queueConsumer.beModest()
     await queueConsumer.quieten()
-    this.#giveBack(queueConsumer)
-    if (this.#line.has(queueConsumer.queue)) this.#nourish(queueConsumer)
+    // While nobody else could start them, what was set aside stays, so that fetches look behind it.
+    this.#giveBack(queueConsumer, queueConsumer.isShared)
+    const consumeAgain = () => {
+      if (this.#line.has(queueConsumer.queue)) this.#nourish(queueConsumer)
+    }
+    const { restartDelayMs } = queueConsumer
+    if (restartDelayMs === 0) consumeAgain()
+    else setTimeout(consumeAgain, restartDelayMs + 1).unref()
   }
 
   /** Gives back in order: not before it is sure that no further delivery comes. */
-  #giveBack(queueConsumer: QueueConsumer): void {
+  #giveBack(queueConsumer: QueueConsumer, withSetAside = true): void {
     if (!queueConsumer.isQuiet) return
+    if (withSetAside) for (const delivery of queueConsumer.recall()) this.#parking.forget(delivery)
     const count = queueConsumer.giveBack()
     if (count > 0) this.#deps.observer.givenBack(queueConsumer.queue, count)
   }

@@ -33,6 +33,14 @@ const IN_VAIN_MS = 10_000
  * asked for.
  */
 const LEASES_PER_SPARE = 4
+/**
+ * How long the queue is left to its other consumers when all that came was set aside and given back: until a
+ * fetch may start something, within these bounds. While the others are busy, the same messages come again.
+ */
+const MIN_REST_MS = 250
+const MAX_REST_MS = 1_000
+/** The same for each delivery of them, whatever else came: it bounds how many come again. */
+const REST_OF_EACH_MS = 1
 /** Channels per queue, consuming or not. RabbitMQ allows 2,047 per connection by default. */
 const MAX_CHANNELS = 512
 
@@ -66,6 +74,10 @@ export class QueueConsumer {
   readonly #options: QueueConsumerOptions
   readonly #restartDelay: RestartDelay
   readonly #underway = new ExpectedDeliveries()
+  /** Oldest first. */
+  readonly #setAside = new Map<LiveDelivery, { since: number; onReturned: () => number }>()
+  /** What fetches have taken since something set aside was given back, without what they have set aside. */
+  #used = 0
   #lastFetchAt: number
   #startedAt = 0
   #openingSince = 0
@@ -201,7 +213,7 @@ export class QueueConsumer {
     return !this.#has('opening') && !this.#has('running') && !this.#has('cancelling')
   }
 
-  /** Milliseconds until a consumer channel may be opened again after a failure; 0: at once. */
+  /** Milliseconds until a consumer channel may be opened again, after a failure or a rest; 0: at once. */
   get restartDelayMs(): number {
     return Math.max(0, this.#restartAt - this.#now())
   }
@@ -298,7 +310,58 @@ export class QueueConsumer {
     delivery.order = this.#underway.arrived(delivery.id, delivery.order)
     delivery.place = 'buffered'
     delivery.bufferedAt = this.#now()
+    this.#setAside.delete(delivery)
     this.buffer.insert(delivery)
+  }
+
+  /** How many deliveries no fetch may start yet, but others may. */
+  get setAsideCount(): number {
+    return this.#setAside.size
+  }
+
+  /** The delivery is parked, as no fetch may start its job yet; other consumers of the queue may. */
+  setAside(delivery: LiveDelivery, onReturned: () => number): void {
+    this.#used -= 1
+    this.#setAside.set(delivery, { since: this.#now(), onReturned })
+  }
+
+  /** The delivery was settled or lost. */
+  forgetSetAside(delivery: LiveDelivery): void {
+    this.#setAside.delete(delivery)
+  }
+
+  /**
+   * Something was set aside for at least so long. While consumer channels are being opened to look behind it,
+   * the queue is not empty, so other consumers do not starve: then for `idleMs`.
+   */
+  hasSetAside(ms: number): boolean {
+    const [oldest] = this.#setAside.values()
+    if (oldest === undefined) return false
+    const now = this.#now()
+    const isLookingBehind = this.#has('opening') || now - this.#startedAt < ms
+    return now - oldest.since >= (isLookingBehind ? this.#options.idleMs : ms)
+  }
+
+  /**
+   * Moves what was set aside into the buffer, from where it is given back, and returns it. Beside other
+   * consumers, further consumer channels are not opened at once.
+   */
+  recall(): LiveDelivery[] {
+    const recalled = [...this.#setAside.keys()]
+    const now = this.#now()
+    let dueAt = now + MAX_REST_MS
+    for (const [delivery, { onReturned }] of this.#setAside) {
+      this.buffer.insert(delivery)
+      dueAt = Math.min(dueAt, onReturned())
+    }
+    this.#setAside.clear()
+    if (this.isShared && recalled.length > 0) {
+      const untilDueMs = this.#used > 0 ? 0 : Math.max(MIN_REST_MS, dueAt - now)
+      const restMs = Math.max(untilDueMs, recalled.length * REST_OF_EACH_MS)
+      this.#restartAt = Math.max(this.#restartAt, now + restMs)
+    }
+    this.#used = 0
+    return recalled
   }
 
   /** `takenBytes`: size of the jobs that are in the same answer besides `taken`. */
@@ -308,6 +371,7 @@ export class QueueConsumer {
       const delivery = this.buffer.next()
       if (!delivery) return
       delivery.place = 'out'
+      this.#used += 1
       bytes += delivery.size
       taken.push(delivery)
     }
@@ -318,6 +382,7 @@ export class QueueConsumer {
     for (const delivery of deliveries) {
       this.buffer.remove(delivery)
       delivery.place = 'out'
+      this.#used += 1
     }
   }
 
@@ -360,7 +425,10 @@ export class QueueConsumer {
     lost: readonly LiveDelivery[],
   ): void {
     this.consumerChannels.delete(consumerChannel)
-    for (const delivery of lost) this.buffer.remove(delivery)
+    for (const delivery of lost) {
+      this.buffer.remove(delivery)
+      this.#setAside.delete(delivery)
+    }
     if (end.why === 'closed') return
     const livedMs = consumerChannel.wasAccepted ? this.#now() - this.#startedAt : 0
     this.#restartAt = this.#now() + this.#restartDelay.after(livedMs)

@@ -35,13 +35,14 @@ export interface SurplusDeps {
 }
 
 /**
- * Finds deliveries that are buffered for too long. A consumer channel takes as many as its prefetch allows,
- * whoever else waits for them: one slow HTTP worker would keep dozens of jobs from idle native workers. Costs
- * nothing per delivery, and asks RabbitMQ only about queues whose deliveries are not fetched at once.
+ * Finds deliveries that are buffered, or set aside beside other consumers, for too long. A consumer channel takes
+ * as many as its prefetch allows, whoever else waits for them: one slow HTTP worker would keep dozens of jobs
+ * from idle native workers. Costs nothing per delivery, and asks RabbitMQ only about queues whose deliveries are
+ * not fetched at once.
  */
 export class Surplus {
   readonly #deps: SurplusDeps
-  /** Feeds that may have something buffered. */
+  /** Those that may have something buffered, or set aside beside other consumers. */
   readonly #holding = new Set<QueueConsumer>()
   #timer: NodeJS.Timeout | undefined
   #isLooking = false
@@ -50,7 +51,7 @@ export class Surplus {
     this.#deps = deps
   }
 
-  /** Something was buffered. */
+  /** Something was buffered or set aside, or others have come who could start what was set aside. */
   watch(queueConsumer: QueueConsumer): void {
     this.#holding.add(queueConsumer)
     this.#timer ??= setTimeout(() => this.#tick(), TICK_MS).unref()
@@ -65,7 +66,7 @@ export class Surplus {
     this.#timer = undefined
     const toLookAt: QueueConsumer[] = []
     for (const queueConsumer of this.#holding) {
-      if (queueConsumer.buffer.size === 0) this.#holding.delete(queueConsumer)
+      if (!isHolding(queueConsumer)) this.#holding.delete(queueConsumer)
       else if (this.#isTooLong(queueConsumer)) this.#deps.giveBack(queueConsumer)
       else if (toLookAt.length < MAX_LOOKS && this.#isDoubtful(queueConsumer))
         toLookAt.push(queueConsumer)
@@ -80,8 +81,8 @@ export class Surplus {
     const toLookAt: QueueConsumer[] = []
     for (const queueConsumer of queueConsumers) {
       if (toLookAt.length >= MAX_LOOKS) break
-      if (queueConsumer.consumersAskedAt <= before && queueConsumer.room > 0)
-        toLookAt.push(queueConsumer)
+      const mayHoard = queueConsumer.room > 0 || queueConsumer.setAsideCount > 0
+      if (queueConsumer.consumersAskedAt <= before && mayHoard) toLookAt.push(queueConsumer)
     }
     void this.#look(toLookAt)
   }
@@ -89,6 +90,7 @@ export class Surplus {
   #isTooLong(queueConsumer: QueueConsumer): boolean {
     const { idleMs, wantedOf } = this.#deps
     if (!queueConsumer.isShared) return queueConsumer.hasHeld(idleMs, queueConsumer.demand)
+    if (queueConsumer.hasSetAside(SHARED_HOLD_MS)) return true
     return queueConsumer.hasHeld(
       wantedOf(queueConsumer.queue) > 0 ? WAITED_HOLD_MS : SHARED_HOLD_MS,
     )
@@ -123,7 +125,13 @@ export class Surplus {
     queueConsumer.consumersCounted(count)
     const { giveBack, wantedOf } = this.#deps
     if (wasShared || !queueConsumer.isShared) return
+    this.watch(queueConsumer)
     if (queueConsumer.room > queueConsumer.prefetchOfNext(wantedOf(queueConsumer.queue)))
       giveBack(queueConsumer)
   }
+}
+
+/** Without another consumer, nobody could start what was set aside. */
+function isHolding({ buffer, isShared, setAsideCount }: QueueConsumer): boolean {
+  return buffer.size > 0 || (isShared && setAsideCount > 0)
 }

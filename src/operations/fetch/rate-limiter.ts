@@ -79,6 +79,14 @@ export class StartLimits {
     return true
   }
 
+  /** The job's message is in RabbitMQ again: it waits no longer here. Returns when it may start. */
+  forget(limit: JobRateLimit, jobId: string): number {
+    const starts = this.#byKey.get(limit.key)
+    if (!starts) return this.#clock.now()
+    starts.waiting.delete(jobId)
+    return dueAtOf(starts, limit, 0)
+  }
+
   /** Undoes the last counted start, which did not happen, and releases the next waiting job. */
   takeBack({ key }: JobRateLimit): void {
     const starts = this.#byKey.get(key)

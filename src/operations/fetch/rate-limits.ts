@@ -43,7 +43,8 @@ function mayStart(deps: Deps, delivery: Delivery): boolean {
     countedLimits.set(delivery, limit)
     return true
   }
-  deps.broker.park(delivery, deps.clock.now() + MAX_HOLD_MS)
+  const forget = () => deps.startLimits.forget(limit, delivery.id)
+  deps.broker.park(delivery, deps.clock.now() + MAX_HOLD_MS, forget)
   return false
 }
 

@@ -315,6 +315,71 @@ describe('the consumers of a queue', () => {
     expect([queueConsumer.hasHeld(150), queueConsumer.hasHeld(0, 1)]).toEqual([true, false])
   })
 
+  it('are given up, and opened again later, for what no fetch may start beside other consumers', async () => {
+    const returned: number[] = []
+    const setAside = (orders: number[], dueInMs = 60_000) => {
+      const taken: LiveDelivery[] = []
+      for (const order of orders) queueConsumer.add(delivery(order, consumerChannels[0]))
+      queueConsumer.takeInto(taken, orders.length)
+      for (const one of taken)
+        queueConsumer.setAside(one, () => {
+          returned.push(one.order)
+          return now + dueInMs
+        })
+    }
+    const delayAfterReturn = () => {
+      queueConsumer.recall()
+      queueConsumer.giveBack()
+      return queueConsumer.restartDelayMs
+    }
+    await running(1)
+    setAside([2, 1])
+    expect([queueConsumer.hasSetAside(0), queueConsumer.hasSetAside(1)]).toEqual([true, false])
+    // Nobody else would start them, so a fetch that comes opens a consumer at once.
+    expect(delayAfterReturn()).toBe(0)
+    expect(consumerChannels[0]?.returned).toEqual([1, 2])
+    expect(new Set(returned)).toEqual(new Set([1, 2]))
+    expect(queueConsumer.setAsideCount).toBe(0)
+    queueConsumer.consumersCounted(5)
+    setAside([3, 4])
+    expect(delayAfterReturn()).toBe(1_000)
+    now += 1_000
+    setAside([3, 4], 600)
+    expect(delayAfterReturn()).toBe(600)
+    now += 600
+    setAside([3, 4], 20)
+    expect(delayAfterReturn()).toBe(250)
+    now += 250
+    queueConsumer.add(delivery(5))
+    queueConsumer.takeInto([], 1)
+    setAside([6, 7])
+    // A fetch has got something meanwhile.
+    expect(delayAfterReturn()).toBe(2)
+    now += 1_000
+    setAside(Array.from({ length: 3_000 }, (_, i) => i))
+    expect(delayAfterReturn()).toBe(3_000)
+  })
+
+  it('have set something aside for long only when no further consumer has been opened for it', async () => {
+    await running(1)
+    const one = delivery(1)
+    queueConsumer.setAside(one, () => now)
+    now += 150
+    expect(queueConsumer.hasSetAside(150)).toBe(true)
+    await running(2)
+    expect(queueConsumer.hasSetAside(150)).toBe(false)
+    now += 149
+    expect(queueConsumer.hasSetAside(150)).toBe(false)
+    now += 1
+    expect(queueConsumer.hasSetAside(150)).toBe(true)
+    queueConsumer.nourish()
+    expect(queueConsumer.hasSetAside(150)).toBe(false)
+    now += IDLE_MS - 300
+    expect(queueConsumer.hasSetAside(150)).toBe(true)
+    queueConsumer.forgetSetAside(one)
+    expect(queueConsumer.hasSetAside(0)).toBe(false)
+  })
+
   it('are idle when nobody has fetched for idleMs', () => {
     queueConsumer.touch()
     now += IDLE_MS - 1

@@ -46,6 +46,15 @@ describe('jobs with a limit', () => {
     expect(started(limit(2), 'd')).toEqual(['d'])
   })
 
+  it('that are in RabbitMQ again wait no longer, and are not released', () => {
+    started(limit(1), 'a', 'b', 'c')
+    expect(limits.forget(limit(1), 'b')).toBe(START + 1_000)
+    expect(limits.forget(limit(1, 1_000, 'unknown'), 'c')).toBe(START)
+    expect(limits.standing('k')).toMatchObject({ waiting: 1 })
+    vi.advanceTimersByTime(1_000)
+    expect(released).toEqual(['c'])
+  })
+
   it('are told by key: the limit of the last, its starts, and who waits', () => {
     expect(limits.standing('k')).toBe(null)
     expect(limits.keys()).toEqual([])
