@@ -186,7 +186,7 @@ describe('a pending job', () => {
 describe('expires_at', () => {
   it.each([
     ['available', {}],
-    ['scheduled', { delay_until: '+PT2H' }],
+    ['scheduled', { delay_until: '+PT30M' }],
     ['pending', { pending: true }],
   ])('discards a job in state %s without a FETCH', async (state, options) => {
     const job = await push({ ...options, expires_at: '+PT1H' })
