@@ -1,10 +1,10 @@
 /** The two read sides of the contract: what is kept in memory, and reads of the rows. */
-import type { JobRow, JobStanding, OwedMessage } from '../../job/job.ts'
+import { type JobRow, type JobStanding, type OwedMessage, standingOf } from '../../job/job.ts'
 import type { KeptRow } from '../../job/transitions/row.ts'
 import type { Known, StateCounts } from '../known.ts'
 import type { CancelledMessage } from '../native.ts'
 import type { Reads } from '../reads.ts'
-import { jobsOf, ROW, TEXTS, toStanding } from './group/columns.ts'
+import { jobsOf, ROW, TEXTS } from './group/columns.ts'
 import { type Counts, type Memory, noCounts } from './group/memory.ts'
 import { withoutNul } from './nul.ts'
 import type { Parts } from './parts/all.ts'
@@ -144,7 +144,7 @@ class Rows implements Asked {
   async standings(ids: readonly string[]): Promise<ReadonlyMap<string, JobStanding>> {
     const text = `SELECT ${ROW} FROM ${this.#jobs} j WHERE j.id = ANY($1::text[])`
     const rows = await this.#reader.rows(text, [withoutNul(ids)])
-    return new Map(rows.map((row) => [String(row['id']), toStanding(row as unknown as KeptRow)]))
+    return new Map(rows.map((row) => [String(row['id']), standingOf(row as unknown as KeptRow)]))
   }
 
   async activeByWorker(limit: number): Promise<ReadonlyMap<string, number>> {

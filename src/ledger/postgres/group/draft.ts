@@ -1,7 +1,7 @@
 /** What the writes of a group work with: the rows that were loaded, as the writes before have left them. */
 import { isWaitingWithNative } from '../../../job/arrival.ts'
 import { isHeldByKey } from '../../../job/concurrency.ts'
-import { isErased, type JobRow } from '../../../job/job.ts'
+import { isErased, type JobRow, standingOf } from '../../../job/job.ts'
 import { keepsCheckpoint } from '../../../job/progress.ts'
 import type { Stale } from '../../../job/stale.ts'
 import type { Change, KeptRow, Texts } from '../../../job/transitions/row.ts'
@@ -10,7 +10,7 @@ import type { KeptKey } from '../../writes/kept-keys.ts'
 import { TrafficNotes } from '../../writes/traffic.ts'
 import type { Row, Statement } from '../connection.ts'
 import { Changes } from './changes.ts'
-import { toJobRow, toStanding } from './columns.ts'
+import { toJobRow } from './columns.ts'
 import { endsRun } from './cron.ts'
 import { inLine } from './lines.ts'
 import { type Counted, type Counts, type Memory, noCounts, type Tombstone } from './memory.ts'
@@ -261,7 +261,7 @@ export class Draft {
   /** What a write says whose fence does not match. */
   stale(id: string): Stale {
     const row = this.row(id)
-    return { outcome: 'stale', row: row && toStanding(row) }
+    return { outcome: 'stale', row: row && standingOf(row) }
   }
 
   /** Advances the workflow of a job that has just ended, if it is a step. Returns the news. */

@@ -1,11 +1,11 @@
 /** The rows of a page that was found. */
-import type { Carry, JobRow } from '../../../job/job.ts'
+import { type Carry, type JobRow, standingOf } from '../../../job/job.ts'
 import type { JobFilter } from '../../../job/search/filter.ts'
 import type { KeptRow, Texts } from '../../../job/transitions/row.ts'
 import { isMet } from '../../lists/comparing.ts'
 import { MAX_LISTED_TEXT } from '../../lists/limits.ts'
 import type { Found, FoundJob, SearchPage } from '../../search.ts'
-import { jobsOf, ROW, toStanding } from '../group/columns.ts'
+import { jobsOf, ROW } from '../group/columns.ts'
 import { workflowOf } from '../group/workflows.ts'
 import { byId, sizesOf } from './comparison.ts'
 import type { FoundKey } from './key-list.ts'
@@ -65,7 +65,7 @@ async function foundJobs(
 function foundJob(found: RawFound, isWhole: boolean): FoundJob {
   const { workflowId, carry, error, errors: _, result: __, envelope: ___, ...row } = found
   return {
-    ...toStanding(row),
+    ...standingOf(row),
     carry: carry === null ? null : (JSON.parse(carry) as Carry),
     error,
     workflowId,

@@ -8,6 +8,7 @@ import {
   isTerminal,
   type JobRow,
   type NewJob,
+  standingOf,
 } from '../../../job/job.ts'
 import type { Stale } from '../../../job/stale.ts'
 import { activated } from '../../../job/transitions/due.ts'
@@ -39,16 +40,13 @@ export function insertJob(draft: Draft, job: NewJob, life: FirstLife): KeptRow |
   const first = isCancelled ? life.generation + 1 : life.generation
   const generation = before === null ? first : before.generation + 1
   const { outbox, enqueuedAt, attempt } = life
-  const { carry, error, errors, result, envelope, ...standing } = freshRow(job, {
-    generation,
-    outbox,
-    enqueuedAt,
-  })
+  const fresh = freshRow(job, { generation, outbox, enqueuedAt })
+  const { carry, error, errors, result, envelope } = fresh
   const history = historyLine(life.now, job.start.state, attempt, null, life.cause)
   const concurrencyKey = carry?.concurrency?.key ?? null
   const keys = { uniqueKey: job.unique?.key ?? null, cronEntry: null, step, concurrencyKey }
   const kept = { endedAt: null, extendedMs: null, history, seq: before?.seq ?? null }
-  const row: KeptRow = { ...standing, attempt, ...kept, ...keys }
+  const row: KeptRow = Object.assign(standingOf(fresh), { attempt }, kept, keys)
   const texts: Texts = { carry, error, errors, result, envelope }
   // A native worker that comes later may be given the message of the cancelled job.
   if (before !== null && isCancelledMessageOut(before))

@@ -1,11 +1,10 @@
 /** A native worker's heartbeat, for one of the jobs that it names. */
 import { isHeldByKey } from '../../../job/concurrency.ts'
-import { isHeldByLedger } from '../../../job/job.ts'
+import { isHeldByLedger, standingOf } from '../../../job/job.ts'
 import { decideBeat } from '../../../job/native/heartbeat.ts'
 import { isOwedAgain, nativeExtended } from '../../../job/transitions/native.ts'
 import type { KeptRow } from '../../../job/transitions/row.ts'
 import type { BeatResult, NativeBeat } from '../../native.ts'
-import { toStanding } from '../group/columns.ts'
 import type { Draft } from '../group/draft.ts'
 import { leaseOf } from './leases.ts'
 import { leaveUnowned, startAttempt } from './start.ts'
@@ -32,7 +31,7 @@ export function beatJob(draft: Draft, id: string, beat: NativeBeat): BeatResult 
       return { outcome: 'resumed', job: draft.job(after) }
     }
     case 'cancelled':
-      return { outcome: 'cancelled', job: toStanding(row) }
+      return { outcome: 'cancelled', job: standingOf(row) }
     case 'extend':
     case 'ignore':
       return { outcome: 'ignored' }

@@ -1,5 +1,5 @@
 /** Progress and checkpoints: noted in the write that extends the lease of their job. */
-import { type Checkpoint, isErased, isTerminal, type JobRow } from '../../../job/job.ts'
+import { type Checkpoint, isErased, isTerminal, type JobRow, standingOf } from '../../../job/job.ts'
 import { noted } from '../../../job/progress.ts'
 import { extended } from '../../../job/transitions/lease.ts'
 import type { KeptRow } from '../../../job/transitions/row.ts'
@@ -12,7 +12,6 @@ import type {
   Reported,
   Saved,
 } from '../../progress.ts'
-import { toStanding } from '../group/columns.ts'
 import type { Draft } from '../group/draft.ts'
 import { CHECKPOINTS, PROGRESS } from '../group/notes.ts'
 import { leaseOf } from './leases.ts'
@@ -29,7 +28,7 @@ export function report(
 ): Reported {
   const row = jobOf(draft, id, fence)
   if ('outcome' in row) return row
-  const job = toStanding(row)
+  const job = standingOf(row)
   const lease = extend(draft, row, fence, now)
   if (lease === null) return { outcome: 'stale', job }
   const { note, isTold } = noted(draft.side(PROGRESS, id), row, said, now)
@@ -49,7 +48,7 @@ export function save(
   if ('outcome' in row) return row
   const lease = extend(draft, row, fence, now)
   const isWaiting = fence.waitingToo && row.state !== 'active' && !isTerminal(row.state)
-  if (lease === null && !isWaiting) return { outcome: 'stale', job: toStanding(row) }
+  if (lease === null && !isWaiting) return { outcome: 'stale', job: standingOf(row) }
   return { outcome: 'saved', checkpoint: put(draft, id, now, state), lease }
 }
 
