@@ -4,19 +4,14 @@
 //
 //   npm run build && node bench/growth.mjs [--minutes 60] [--retention 5] [--connections 4]
 
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import pg from 'pg'
 import { requireRabbitmqSbin } from '../scripts/broker/rabbitmq-package.mjs'
 import { inRoot } from '../scripts/paths.mjs'
-import { findPostgresBin } from '../scripts/postgres/postgres-package.mjs'
-import { PrivatePostgres } from '../scripts/postgres/private-postgres.mjs'
 import { say } from '../scripts/process/progress.mjs'
 import { describeMachine } from './machine.mjs'
-import { Stage } from './stage.mjs'
+import { PRIVATE_POSTGRES, Stage } from './stage.mjs'
 
 const { values } = parseArgs({
   options: {
@@ -35,29 +30,24 @@ const SIZES = `
          sum(n_dead_tup)::float8 AS dead, sum(autovacuum_count)::int AS vacuums
   FROM pg_stat_user_tables`
 
-/** @typedef {{ minute: number, done: number, jobs: number, tables: number, indexes: number, dead: number, vacuums: number }} Sample */
+/**
+ * @typedef {{ minute: number, done: number, jobs: number, tables: number, indexes: number, dead: number,
+ *   vacuums: number }} Sample
+ */
 
-const dir = mkdtempSync(join(tmpdir(), 'ojs-rabbitmq-bench-growth-'))
-const bin = findPostgresBin()
-if (!bin) throw new Error('PostgreSQL is needed: apt-get install postgresql')
-const server = new PrivatePostgres({ bin, dir: join(dir, 'postgres'), password: 'bench' })
 const stage = new Stage('classic', 'growth')
 try {
-  mkdirSync(join(dir, 'postgres'))
-  await server.start()
   const setup = { sbin: await requireRabbitmqSbin(), main: inRoot('dist', 'main.js') }
   const settings = { OJS_RETENTION_COMPLETED: `PT${values.retention}M` }
-  await stage.open({ ...setup, nodeArgs: () => [], ledger: server.url(), settings })
+  await stage.open({ ...setup, nodeArgs: () => [], ledger: PRIVATE_POSTGRES, settings })
   print(await measure())
 } finally {
   await stage.close()
-  await server.stop()
-  rmSync(dir, { recursive: true })
 }
 
 /** @returns {Promise<Sample[]>} one of each minute */
 async function measure() {
-  const client = new pg.Client({ connectionString: server.url() })
+  const client = new pg.Client({ connectionString: stage.ledger })
   await client.connect()
   const jobsTable = await nameOfJobs(client)
   const samples = []

@@ -54,6 +54,8 @@ export class Stage {
   sdk
   /** @type {Native} */
   native
+  /** Its URL; undefined: a file of SQLite. @type {string | undefined} */
+  ledger
   /** @type {import('./meter.mjs').Watched} */
   watch
   /** @type {string} */
@@ -94,6 +96,7 @@ export class Stage {
     mkdirSync(join(this.#dir, 'gateway'))
     const url = setup.ledger === PRIVATE_POSTGRES ? await this.#startPostgres() : setup.ledger
     const ledger = url === undefined ? {} : { OJS_LEDGER: url }
+    this.ledger = url
     this.#env = {
       OJS_AMQP_URL: broker.url(),
       OJS_QUEUE_TYPE: this.#profile,
