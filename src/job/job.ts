@@ -293,7 +293,10 @@ export function freshRow(
   }
 }
 
-/** Only what a standing has. Member by member, as in `freshRow`: without rest and spread, which make V8 keep a dictionary. */
+/**
+ * Only what a standing has, of a row that may have more. Member by member, as in `freshRow`: V8 keeps what rest and
+ * spread make as a dictionary.
+ */
 export function standingOf(row: JobStanding): JobStanding {
   return {
     id: row.id,

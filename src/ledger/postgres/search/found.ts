@@ -1,5 +1,5 @@
 /** The rows of a page that was found. */
-import { type Carry, type JobRow, standingOf } from '../../../job/job.ts'
+import { type Carry, standingOf } from '../../../job/job.ts'
 import type { JobFilter } from '../../../job/search/filter.ts'
 import type { KeptRow, Texts } from '../../../job/transitions/row.ts'
 import { isMet } from '../../lists/comparing.ts'
@@ -63,16 +63,8 @@ async function foundJobs(
 }
 
 function foundJob(found: RawFound, isWhole: boolean): FoundJob {
-  const { workflowId, carry, error, errors: _, result: __, envelope: ___, ...row } = found
-  return {
-    ...standingOf(row),
-    carry: carry === null ? null : (JSON.parse(carry) as Carry),
-    error,
-    workflowId,
-    whole: isWhole ? wholeOf(found) : null,
-  }
-}
-
-function wholeOf({ workflowId: _, ...row }: RawFound): JobRow | null {
-  return jobsOf([row])[0] ?? null
+  const { workflowId, carry, error } = found
+  const shown = carry === null ? null : (JSON.parse(carry) as Carry)
+  const [whole = null] = isWhole ? jobsOf([found]) : []
+  return Object.assign(standingOf(found), { carry: shown, error, workflowId, whole })
 }

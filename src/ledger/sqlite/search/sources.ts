@@ -79,7 +79,10 @@ export function* byCreation(
   return { merge, isRough: needsRow(filter), isCut }
 }
 
-/** The jobs that have ended within the time of the filter; they may fail its other conditions. Null: more than a page looks at. */
+/**
+ * The jobs that have ended within the time of the filter; they may fail its other conditions. Null: they are more
+ * than a page looks at.
+ */
 function* fewEnded(store: Store, filter: JobFilter): Generator<void, Key[] | null> {
   const { countEnded, endedKeys, countStrays, strayKeys } = store.statements
   const { from, until } = endedBetween(filter)

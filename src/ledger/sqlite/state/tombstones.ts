@@ -6,8 +6,8 @@ import type { Statements } from '../sql/statements.ts'
 const MAX_TOMBSTONES = 100_000
 
 /**
- * Tombstones: cancelled ids that the ledger knew no job of, and jobs that have left a message behind. Their number is kept in memory. It is mostly 0,
- * and then no PUSH and no look-up pays for them.
+ * Tombstones: cancelled ids that the ledger knew no job of, and jobs that have left a message behind. Their number
+ * is kept in memory. It is mostly 0, and then no PUSH and no look-up pays for them.
  */
 export class Tombstones implements CommittedState {
   readonly #statements: Statements
