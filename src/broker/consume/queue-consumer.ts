@@ -9,6 +9,7 @@ import type { LiveDelivery } from './delivery.ts'
 import { DeliveryBuffer } from './delivery-buffer.ts'
 import { Demand } from './demand.ts'
 import { ExpectedDeliveries } from './expected-deliveries.ts'
+import { SetAside } from './set-aside.ts'
 
 /** How long a first delivery may take after RabbitMQ accepted the consumer. */
 const FIRST_DELIVERY_MS = 250
@@ -33,14 +34,6 @@ const IN_VAIN_MS = 10_000
  * asked for.
  */
 const LEASES_PER_SPARE = 4
-/**
- * How long the queue is left to its other consumers when all that came was set aside and given back: until a
- * fetch may start something, within these bounds. While the others are busy, the same messages come again.
- */
-const MIN_REST_MS = 250
-const MAX_REST_MS = 1_000
-/** The same for each delivery of them, whatever else came: it bounds how many come again. */
-const REST_OF_EACH_MS = 1
 /** Channels per queue, consuming or not. RabbitMQ allows 2,047 per connection by default. */
 const MAX_CHANNELS = 512
 
@@ -74,10 +67,7 @@ export class QueueConsumer {
   readonly #options: QueueConsumerOptions
   readonly #restartDelay: RestartDelay
   readonly #underway = new ExpectedDeliveries()
-  /** Oldest first. */
-  readonly #setAside = new Map<LiveDelivery, { since: number; onReturned: () => number }>()
-  /** What fetches have taken since something set aside was given back, without what they have set aside. */
-  #used = 0
+  readonly #setAside = new SetAside()
   #lastFetchAt: number
   #startedAt = 0
   #openingSince = 0
@@ -321,8 +311,7 @@ export class QueueConsumer {
 
   /** The delivery is parked, as no fetch may start its job yet; other consumers of the queue may. */
   setAside(delivery: LiveDelivery, onReturned: () => number): void {
-    this.#used -= 1
-    this.#setAside.set(delivery, { since: this.#now(), onReturned })
+    this.#setAside.add(delivery, this.#now(), onReturned)
   }
 
   /** The delivery was settled or lost. */
@@ -335,11 +324,11 @@ export class QueueConsumer {
    * the queue is not empty, so other consumers do not starve: then for `idleMs`.
    */
   hasSetAside(ms: number): boolean {
-    const [oldest] = this.#setAside.values()
-    if (oldest === undefined) return false
+    const { since } = this.#setAside
+    if (since === null) return false
     const now = this.#now()
     const isLookingBehind = this.#has('opening') || now - this.#startedAt < ms
-    return now - oldest.since >= (isLookingBehind ? this.#options.idleMs : ms)
+    return now - since >= (isLookingBehind ? this.#options.idleMs : ms)
   }
 
   /**
@@ -347,21 +336,11 @@ export class QueueConsumer {
    * consumers, further consumer channels are not opened at once.
    */
   recall(): LiveDelivery[] {
-    const recalled = [...this.#setAside.keys()]
     const now = this.#now()
-    let dueAt = now + MAX_REST_MS
-    for (const [delivery, { onReturned }] of this.#setAside) {
-      this.buffer.insert(delivery)
-      dueAt = Math.min(dueAt, onReturned())
-    }
-    this.#setAside.clear()
-    if (this.isShared && recalled.length > 0) {
-      const untilDueMs = this.#used > 0 ? 0 : Math.max(MIN_REST_MS, dueAt - now)
-      const restMs = Math.max(untilDueMs, recalled.length * REST_OF_EACH_MS)
-      this.#restartAt = Math.max(this.#restartAt, now + restMs)
-    }
-    this.#used = 0
-    return recalled
+    const { deliveries, restMs } = this.#setAside.recall(now)
+    for (const delivery of deliveries) this.buffer.insert(delivery)
+    if (this.isShared) this.#restartAt = Math.max(this.#restartAt, now + restMs)
+    return deliveries
   }
 
   /** `takenBytes`: size of the jobs that are in the same answer besides `taken`. */
@@ -371,7 +350,7 @@ export class QueueConsumer {
       const delivery = this.buffer.next()
       if (!delivery) return
       delivery.place = 'out'
-      this.#used += 1
+      this.#setAside.taken()
       bytes += delivery.size
       taken.push(delivery)
     }
@@ -382,7 +361,7 @@ export class QueueConsumer {
     for (const delivery of deliveries) {
       this.buffer.remove(delivery)
       delivery.place = 'out'
-      this.#used += 1
+      this.#setAside.taken()
     }
   }
 
