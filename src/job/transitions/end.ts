@@ -101,6 +101,11 @@ export function erased(endedAt: number): Change {
   }
 }
 
+/** What is left of a refused job: cancelled and erased, because RabbitMQ may have its message after all. */
+export function withdrawn({ enqueuedAt }: Pick<KeptRow, 'enqueuedAt'>): Change {
+  return { ...erased(enqueuedAt), cancelledAt: enqueuedAt }
+}
+
 /**
  * Begins the next generation. A `retryable` row keeps its attempts and its error, and a holder of its last
  * delivery loses it: that message is of the generation before.

@@ -26,7 +26,7 @@ import {
 } from '../job-messages/send.ts'
 import { requireNoMaintenance } from '../maintenance.ts'
 import { requirePublishing } from '../require-broker.ts'
-import { briefly } from '../workers/broadcasts.ts'
+import { briefly, broadcastReuse } from '../workers/broadcasts.ts'
 import { admitted } from './admission.ts'
 import { checkArgs } from './check-args.ts'
 import { once, rememberedJobs } from './idempotency.ts'
@@ -244,6 +244,7 @@ function rowOf(stored: Admitted, job: NewJob | undefined): JobRow {
 function hold(deps: Deps, rows: readonly JobRow[], { requestId }: RequestContext): void {
   for (const job of rows) {
     deps.transient.undecided.begin(job.id)
+    if (job.generation > 0) broadcastReuse(deps, job)
     deps.events.hold({ type: storedEvent(job), job, requestId, inBatch: true })
   }
 }

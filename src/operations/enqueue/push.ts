@@ -28,7 +28,7 @@ import { requireNotDraining } from '../queues/drain.ts'
 import { requireNotPaused } from '../queues/pause.ts'
 import { requirePublishing } from '../require-broker.ts'
 import { requireJobInScope } from '../scope.ts'
-import { briefly } from '../workers/broadcasts.ts'
+import { briefly, broadcastReuse } from '../workers/broadcasts.ts'
 import { admitted } from './admission.ts'
 import { checkArgs } from './check-args.ts'
 import { once, rememberedJobs } from './idempotency.ts'
@@ -157,6 +157,7 @@ async function publish(
   const broadcasts = replacing?.cancelled.map((old) => followCancel(deps, old, context)) ?? []
   deps.events.hold({ type: storedEvent(row), job: row, requestId: context.requestId })
   deps.transient.undecided.begin(row.id)
+  if (row.generation > 0) broadcastReuse(deps, row)
   try {
     if (row.outbox !== null) {
       const sent = await sendJobMessage(deps, row)

@@ -176,8 +176,9 @@ export function sendRefusal(
 
 /**
  * After the withdrawal of a job: records the job message as returned if it surely reached no queue, so that
- * the row may be pruned. After a timeout, or when RabbitMQ closed the channel, the message may still arrive.
- * `isWithdrawn` false: a worker has the job, or it was cancelled during the publish.
+ * the row may be pruned. After a timeout, or when RabbitMQ closed the channel, the message may still arrive:
+ * native workers are told not to run it. `isWithdrawn` false: a worker has the job, or it was cancelled during
+ * the publish.
  */
 export async function noteWithdrawal(deps: Deps, sent: Sent, isWithdrawn: boolean): Promise<void> {
   if (!isWithdrawn) {
@@ -188,6 +189,7 @@ export async function noteWithdrawal(deps: Deps, sent: Sent, isWithdrawn: boolea
   // `unsure` is bounded: while RabbitMQ stalls, withdrawn jobs would fill it up.
   deps.jobMessages.unsure.forget(row.id)
   if (SURELY_LOST.has(outcome)) deps.ledger.messageReturned(row.id, row.generation)
+  else void broadcastCancel(deps, row)
 }
 
 /**

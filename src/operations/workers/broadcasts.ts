@@ -24,6 +24,14 @@ export function broadcastCancel(
   })
 }
 
+/** Tells workers of a new job that has the id of an erased one, whose message may still come: never generation 0. */
+export function broadcastReuse(
+  deps: Pick<Deps, 'broker'>,
+  { id, queue, generation }: { id: string; queue: string; generation: number },
+): void {
+  void broadcastCancel(deps, { id, queue, generation: generation - 1 })
+}
+
 /** Sends an operator's directive to one worker of this queue, or to all (`workerId` null). */
 export function broadcastDirective(
   deps: Pick<Deps, 'broker'>,

@@ -319,6 +319,23 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
     const cancelledIn = async (queues: string[]) =>
       (await ledger.read.tombstones(queues, 9)).cancelled.map(({ id }) => id)
 
+    it('are told of refused jobs whose messages may come, also once their ids are used again', async () => {
+      const [alone, batched, back] = [
+        await pushed(ledger),
+        await pushed(ledger),
+        await pushed(ledger),
+      ]
+      await ledger.withdraw(back.id, back.outbox)
+      ledger.messageReturned(back.id, 0)
+      await ledger.withdraw(alone.id, alone.outbox)
+      await ledger.withdrawAll([{ id: batched.id, generation: 0 }])
+      const both = [alone.id, batched.id].map((id) => ({ id, generation: 0 }))
+      expect(new Set(await cancelledIn(['default']))).toEqual(new Set([alone.id, batched.id]))
+      for (const { id } of both) await ledger.insert(newJob({ id }), NOW + 2)
+      const { cancelled } = await ledger.read.tombstones(['default'], 9)
+      expect(new Set(cancelled)).toEqual(new Set(both))
+    })
+
     it('make the ledger drop the job message of an unknown id instead of adopting its job', async () => {
       expect(await ledger.cancelAny('a', 'q', NOW)).toBe('tombstoned')
       expect([await ledger.read.isTombstoned('a'), await ledger.read.isTombstoned('b')]).toEqual([

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { PublishOutcome } from '../../../src/broker/broker.ts'
+import type { Broadcast, PublishOutcome } from '../../../src/broker/broker.ts'
 import { push } from '../../../src/operations/enqueue/push.ts'
 import { pushBatch } from '../../../src/operations/enqueue/push-batch.ts'
 import { NOW, settleLazily } from '../../ledger/harness.ts'
@@ -14,9 +14,15 @@ const OLD = { completed: 0, cancelled: 0, discarded: 0, deadLetters: 0, withdraw
 const harness = ledgerOfTest()
 let stage: ToldStage
 let outcome: PublishOutcome
+let told: Broadcast[]
 beforeEach(() => {
+  told = []
   const broker = {
     publish: async () => outcome,
+    broadcast: async (message: Broadcast) => {
+      told.push(message)
+      return 'confirmed' as const
+    },
     isQueueGone: async () => false,
     ensureQueue: async () => 'missing' as const,
   }
@@ -50,6 +56,14 @@ describe.each<[PublishOutcome, boolean]>([
     await expect(push(stage.deps, JOB, CONTEXT)).rejects.toMatchObject({ retryable: true })
     expect(harness.ledger.known.counts('default').available).toBe(0)
     expect(await prune()).toBe(isLost ? 1 : 0)
+  })
+
+  it(`is ${isLost ? 'not ' : ''}cancelled on native workers`, async () => {
+    const id = stage.deps.newId()
+    await expect(push(stage.deps, { ...JOB, id }, CONTEXT)).rejects.toThrow()
+    const body = JSON.stringify({ job_id: id, generation: 0 })
+    const broadcast = { queue: 'default', type: 'ojs.control.cancel', body }
+    expect(told).toEqual(isLost ? [] : [broadcast])
   })
 
   it('is not kept as unsure, since its job is withdrawn', async () => {

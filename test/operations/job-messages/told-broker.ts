@@ -27,6 +27,7 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
     publishing: 0,
     unpark: () => false,
     isCrowded: () => false,
+    broadcast: async () => 'confirmed' as const,
   }
   let count = 0
   const stage = { events, woken: 0 } as ToldStage

@@ -12,7 +12,7 @@ import {
 } from '../../../job/job.ts'
 import type { Stale } from '../../../job/stale.ts'
 import { activated } from '../../../job/transitions/due.ts'
-import { erased } from '../../../job/transitions/end.ts'
+import { withdrawn } from '../../../job/transitions/end.ts'
 import type { KeptRow, Texts } from '../../../job/transitions/row.ts'
 import type { Enqueued } from '../../enqueued.ts'
 import type { WithdrawFence } from '../../ledger.ts'
@@ -94,7 +94,7 @@ export function enqueueNative(
 export function withdraw(draft: Draft, id: string, outbox: number, key?: string): boolean {
   const row = draft.row(id)
   if (row?.outbox !== outbox || row.state !== 'available' || row.attempt !== 0) return false
-  draft.change(row, erased(row.enqueuedAt))
+  draft.change(row, withdrawn(row))
   draft.traffic.withdrawn(row.queue, draft.memory.wall())
   if (key !== undefined) draft.putSide(IDEMPOTENCY_KEYS, key, null)
   return true
@@ -111,7 +111,7 @@ export function withdrawAll(
     const row = draft.row(id)
     const isOver = row === null || isTerminal(row.state)
     if (isOver || row.generation !== generation || row.attempt !== 0) return true
-    draft.change(row, erased(row.enqueuedAt))
+    draft.change(row, withdrawn(row))
     draft.traffic.withdrawn(row.queue, draft.memory.wall())
     return false
   })

@@ -12,8 +12,11 @@ const END_LIFE = `outbox = NULL, holder = NULL, ${END_LEASE}`
 const LAST_WORKER = `worker_id = iif(state = 'active', worker_id, NULL)`
 
 /** Columns that erase a row: see `isErased`. */
-export const EMPTY = `state = 'withdrawn', dead_letter = 0, outbox = NULL, carry = NULL, error = NULL,
+const EMPTY = `state = 'withdrawn', dead_letter = 0, outbox = NULL, carry = NULL, error = NULL,
   errors = NULL, result = NULL, envelope = '{}', unique_key = NULL, history = ''`
+
+/** Columns that withdraw a refused job: cancelled and erased, because RabbitMQ may have its message after all. */
+export const WITHDRAWN = `${EMPTY}, ended_at = enqueued_at, cancelled_at = enqueued_at`
 
 /** `isCopied`: the copy in the DLX queue has been made, or none is owed. */
 type Discarded = [

@@ -12,7 +12,7 @@ import { prepareBulk } from './bulk.ts'
 import { prepareConcurrency } from './concurrency.ts'
 import { prepareCron } from './cron.ts'
 import type { Database, Flag } from './driver.ts'
-import { EMPTY, prepareEnds } from './end.ts'
+import { prepareEnds, WITHDRAWN } from './end.ts'
 import { prepareHistory, recorded } from './history.ts'
 import { prepareKeptKeys } from './kept-keys.ts'
 import { LEASED, prepareLeases } from './lease.ts'
@@ -232,12 +232,12 @@ function prepareEnqueues(db: Database) {
       'UPDATE jobs SET outbox = NULL, rung_ms = ?2 WHERE outbox = ?1',
     ),
     withdraw: db.prepare<[id: string, nonce: number], { queue: string; key: string | null }>(
-      `UPDATE jobs SET ${EMPTY}, ended_at = enqueued_at
+      `UPDATE jobs SET ${WITHDRAWN}
        WHERE id = ?1 AND outbox = ?2 AND state = 'available' AND attempt = 0
        RETURNING queue, concurrency_key AS key`,
     ),
     withdrawUnstarted: db.prepare<[id: string, generation: number, stateRead: RowState]>(
-      `UPDATE jobs SET ${EMPTY}, ended_at = enqueued_at
+      `UPDATE jobs SET ${WITHDRAWN}
        WHERE id = ?1 AND generation = ?2 AND state = ?3 AND attempt = 0`,
     ),
   }
