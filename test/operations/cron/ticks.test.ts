@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { CronDefinition } from '../../../src/job/cron/entry.ts'
 import { removeCron } from '../../../src/operations/cron/cron.ts'
 import { type Missed, tellMissed } from '../../../src/operations/cron/missed.ts'
+import { stoppedCronWarnings } from '../../../src/operations/cron/stopped.ts'
 import { fireDue, releaseQueued, returnFromAhead } from '../../../src/operations/cron/ticks.ts'
 import { push } from '../../../src/operations/enqueue/push.ts'
 import { NOW } from '../../ledger/harness.ts'
@@ -135,6 +136,15 @@ it('returnFromAhead resets all of 120 cron jobs whose next run is far ahead', as
   const entries = await Promise.all(names.map((name) => cron.find(name)))
   const times = entries.map((entry) => entry?.nextRunAt ?? 0)
   expect(Math.max(...times)).toBeLessThan(wall + 3 * 3_600_000)
+})
+
+it('tells of no missed times of an entry that was removed while it fired', async () => {
+  await register('gone')
+  harness.db.exec(`UPDATE cron_jobs SET next_run_at = ${NOW - 300_000}`)
+  const untold: Missed[] = []
+  const fired = fireDue(stage.deps, untold)
+  await Promise.all([harness.ledger.cron.remove('gone', NOW - 400_000), fired])
+  expect(untold).toEqual([])
 })
 
 it('fireDue asks for no further pass when all due cron jobs wait for an unconfirmed PUSH', async () => {
@@ -289,5 +299,55 @@ describe('runs that were missed since the last one', () => {
     stage.deps.clock.wall = () => at + 2 * 86_400_000
     await fire()
     expect(skipped()).toMatchObject([{ reason: 'dst_skip' }, { reason: 'missed', count: 2 }])
+  })
+})
+
+describe('health warns of an entry that makes no job', () => {
+  const UNREADABLE = { type: 'a', args: [], options: { queue: 'ojs.reserved' } }
+  const due = () => harness.db.exec(`UPDATE cron_jobs SET next_run_at = ${NOW - 1}`)
+  const warned = async () => (await stoppedCronWarnings(stage.deps)).map(({ code }) => code)
+
+  async function stopped(): Promise<void> {
+    await register('one', { template: UNREADABLE })
+    await fire()
+    expect(await warned()).toEqual(['cron_invalid'])
+  }
+
+  it('until it makes one again', async () => {
+    await stopped()
+    const template = JSON.stringify({ ...UNREADABLE, options: { queue: 'q' } })
+    harness.db.prepare('UPDATE cron_jobs SET template = ?').run(template)
+    due()
+    await fire()
+    expect(harness.ledger.known.counts('q').available).toBe(1)
+    expect(await warned()).toEqual([])
+  })
+
+  it.each([
+    ['is disabled', () => harness.db.exec('UPDATE cron_jobs SET enabled = 0')],
+    ['is removed', () => harness.db.exec('DELETE FROM cron_jobs')],
+    [
+      'is another one of its name',
+      async () => {
+        await removeCron(stage.deps, 'one', { requestId: 'req_1' })
+        await register('one')
+      },
+    ],
+  ])('unless it %s', async (_what, change) => {
+    await stopped()
+    await change()
+    expect(await warned()).toEqual([])
+  })
+
+  it.each([
+    ['enqueued before', NOW, ['cron_blocked']],
+    ['enqueued after', NOW - 1, []],
+  ])('when a job %s the queue lost messages is not over', async (_when, before, codes) => {
+    Object.assign(stage.deps.broker, { driftedBefore: () => before })
+    await register('one')
+    await fire()
+    due()
+    await fire()
+    expect(await warned()).toEqual(codes)
   })
 })
