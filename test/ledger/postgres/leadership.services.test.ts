@@ -140,6 +140,60 @@ it('a gateway whose lease has ended before it opens the ledger fences nobody', a
   await ledger.recordQueue('still', 1)
 })
 
+it('a lease counts from before it was asked for, taken or renewed', async () => {
+  let now = 1_000
+  let sentAt = now
+  let isSilent = false
+  const connect = async () => {
+    const connection = await connectTo(url(), TIMEOUTS)
+    const ask = connection.ask.bind(connection)
+    connection.ask = async (statements) => {
+      if (isSilent) return await new Promise(() => {})
+      sentAt = now
+      const results = await ask(statements)
+      // Each answer takes three seconds by the gateway's clock.
+      now += 3_000
+      return results
+    }
+    return connection
+  }
+  const { leadership } = gateway('a', { connect, monotonic: () => now })
+  const endsInTime = () => {
+    const answeredAt = now
+    now = sentAt + LEASE_MS - 1
+    const before = leadership.isHeld
+    now = sentAt + LEASE_MS
+    const after = leadership.isHeld
+    now = answeredAt
+    return [before, after]
+  }
+  await leadership.take()
+  expect(endsInTime()).toEqual([true, false])
+  leadership.keep(() => {})
+  await eventually(() => leadership.commitMs === 3_000)
+  isSilent = true
+  expect(endsInTime()).toEqual([true, false])
+})
+
+it('a gateway before which another takes the lease that both saw free does not have it', async () => {
+  const rival = gateway('b')
+  let asked = 0
+  const connect = async () => {
+    const connection = await connectTo(url(), TIMEOUTS)
+    const ask = connection.ask.bind(connection)
+    connection.ask = async (statements) => {
+      asked += 1
+      if (asked === 2) expect(await rival.leadership.take()).toBe(true)
+      return await ask(statements)
+    }
+    return connection
+  }
+  const { leadership } = gateway('a', { connect })
+  expect(await leadership.take()).toBe(false)
+  expect(leadership.isHeld).toBe(false)
+  expect(rival.leadership.isHeld).toBe(true)
+})
+
 it('a lease that could not be renewed in time is not held, and is held again when it was nobody else’s', async () => {
   const proxy = await TcpProxy.start(url())
   onTestFinished(() => proxy.stop())
