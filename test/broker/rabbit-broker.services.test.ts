@@ -308,7 +308,7 @@ describe('silent acknowledgements', () => {
       available: () => available,
       held: () => held,
       isSame: async () => isSame,
-      drift: { isOfInterest: () => false, note: async () => {} },
+      drift: { begin: () => {}, isOfInterest: () => false, note: async () => {} },
       logger: { warn() {} },
     })
     const missing = async () => {

@@ -87,7 +87,8 @@ it('queues, cron, workers and dead letters', async () => {
     code: 1,
     err: expect.stringContaining('has jobs'),
   })
-  expect((await cli('queues show no-such-queue')).code).toBe(3)
+  for (const verb of ['show', 'pause', 'resume', 'drain'])
+    expect((await cli(`queues ${verb} no-such-queue`)).code).toBe(3)
   const entry = { name: 'nightly', cron: '0 3 * * *', type: 'a', args: [] }
   await gateway.request('POST', '/ojs/v1/cron', entry)
   expect((await cli('cron list')).out).toContain('nightly')

@@ -71,6 +71,15 @@ describe('jobs whose messages are gone', () => {
     expect(await countOf(queue)).toBe(0)
   })
 
+  it('are published again on a queue that is new', async () => {
+    const ids = await pushed('fresh', 2)
+    await withChannel(vhost.url, (channel) => channel.purgeQueue('ojs.queue.fresh'))
+    // Without a FETCH meanwhile: the gateway's own consumers count for nothing.
+    await new Promise((resolve) => setTimeout(resolve, 1_500))
+    const jobs = await gateway.fetch(['fresh'], { count: 2, wait_ms: 10_000 })
+    expect(jobs.map(({ id }) => id)).toEqual(ids)
+  })
+
   it('are counted in health when another consumer was there, until they are recovered', async () => {
     const queue = 'acked'
     const [first = ''] = await pushed(queue, 1)

@@ -24,7 +24,7 @@ export interface DepthSamplerDeps {
   /** True when the queue is the one that received its job messages. Asked only when many are missing. */
   isSame(scratch: ScratchChannel, queue: string): Promise<boolean>
   /** Gets the looks too. */
-  drift: Pick<DriftWatch, 'isOfInterest' | 'note'>
+  drift: Pick<DriftWatch, 'begin' | 'isOfInterest' | 'note'>
   logger: Pick<Logger, 'warn'>
 }
 
@@ -70,6 +70,7 @@ export class DepthSampler {
   /** Samples every queue that has jobs, and some others. Throws when the ledger cannot be read. */
   async look(scratch: ScratchChannel): Promise<void> {
     const { drift, queues } = this.#deps
+    drift.begin()
     let idle = 0
     // A copy: queues come and go meanwhile.
     for (const queue of [...queues()]) {

@@ -46,12 +46,19 @@ export class DriftWatch {
   readonly #deps: DriftWatchDeps
   /** Since when each queue is empty, at every look. */
   readonly #emptySince = new Map<string, number>()
-  /** Since when no other consumer was seen on each queue, and when it was looked at last. */
-  readonly #alone = new Map<string, { since: number; lookedAt: number }>()
+  /** Since when no other consumer was seen on each queue (null: one was), and when it was looked at last. */
+  readonly #alone = new Map<string, { since: number | null; lookedAt: number }>()
   readonly #drifts = new Map<string, Drift>()
+  /** When the last two rounds of looks have begun. */
+  #rounds: { before: number; last: number } = { before: Number.NaN, last: Number.NaN }
 
   constructor(deps: DriftWatchDeps) {
     this.#deps = deps
+  }
+
+  /** A round of looks begins: at every queue that is of interest. */
+  begin(): void {
+    this.#rounds = { before: this.#rounds.last, last: this.#deps.now() }
   }
 
   /** True when the queue has jobs whose message may be missing. */
@@ -93,10 +100,20 @@ export class DriftWatch {
 
   #noteConsumers(queue: string, { consumers }: Look, at: number): void {
     const alone = this.#alone.get(queue)
-    if (consumers > this.#deps.consumers(queue)) this.#alone.delete(queue)
-    else if (alone === undefined || at - alone.lookedAt > MAX_GAP_MS) {
-      this.#alone.set(queue, { since: at, lookedAt: at })
-    } else alone.lookedAt = at
+    const isAlone = consumers <= this.#deps.consumers(queue)
+    const wasAlone = alone === undefined ? this.#aloneBefore(at) : alone.since
+    const isKnown = alone === undefined || at - alone.lookedAt <= MAX_GAP_MS
+    const since = isAlone ? ((isKnown ? wasAlone : null) ?? at) : null
+    this.#alone.set(queue, { since, lookedAt: at })
+  }
+
+  /**
+   * Jobs of a queue that is looked at for the first time became available after the round before: since then it
+   * is known as well as that of any queue between two looks.
+   */
+  #aloneBefore(at: number): number | null {
+    const { before } = this.#rounds
+    return at - before <= MAX_GAP_MS ? before : null
   }
 
   async #found(queue: string, before: number, at: number): Promise<void> {

@@ -39,7 +39,9 @@ export const queuesGroup: Group = {
         .command(`${verb} <name>`)
         .description(verb === 'pause' ? 'hand out no jobs, and take none' : 'go on')
         .action(
-          run(async (session, _, name) => session.show(await session.client.queues[verb](name))),
+          run(async (session, _, name) =>
+            session.show(await session.ask('POST', `/admin/queues/${segment(name)}/${verb}`, {})),
+          ),
         )
     }
     group

@@ -84,7 +84,7 @@ export async function dryRun(
 ): Promise<{ count: number; isBound: boolean; sample: string[] }> {
   const filter = scopedFilter(deps, by, context)
   if (filter === null) return { count: 0, isBound: false, sample: [] }
-  const { count, isBound } = await deps.ledger.read.search.count(filter, MAX_EXPECTED)
+  const { count, isBound } = await countOf(deps, filter, by)
   const { ids } = await matchingIds(deps, by, SAMPLE, context)
   return { count: Math.max(count, ids.length), isBound, sample: ids }
 }
@@ -104,7 +104,7 @@ export async function beginOperation(
   const begun = {
     ...{ id: deps.newId(), action: how.action, asked: JSON.stringify(asked), filter, limit },
     steering: how,
-    expected: await deps.ledger.read.search.count(filter, MAX_EXPECTED),
+    expected: await countOf(deps, filter, by),
     cause: actTerms(deps, context).cause,
     createdAt: now,
   }
@@ -197,6 +197,11 @@ function scopedFilter(
   const states = filter.states.length > 0 ? filter.states : how.states
   const isDeadLetter = filter.isDeadLetter || how.deadLettersOnly
   return { ...filter, queues, states, created, isDeadLetter }
+}
+
+/** How many match now. Without the time of the request, which no kept count knows. */
+function countOf({ ledger }: Pick<Deps, 'ledger'>, filter: JobFilter, by: ByFilter) {
+  return ledger.read.search.count({ ...filter, created: by.filter.created }, MAX_EXPECTED)
 }
 
 const NO_JOB = (filter: JobFilter): JobFilter => ({ ...filter, ids: [''] })

@@ -34,6 +34,7 @@ beforeEach(() => {
     held: () => held,
     isSame: async () => isSame,
     drift: {
+      begin: () => {},
       isOfInterest: (queue) => queue === 'q149',
       note: async (queue) => void noted.push(queue),
     },

@@ -87,6 +87,28 @@ it('tells since when nobody else has consumed the queue, as far as it has looked
   expect(onDrift.mock.calls.at(-1)?.[0]).toMatchObject({ aloneSince: again })
 })
 
+it('takes a queue that is new since the last round for one that it has looked at since', async () => {
+  now = -10_000
+  watch.begin()
+  now = 0
+  watch.begin()
+  await look(MINUTE)
+  expect(onDrift.mock.calls).toEqual([[drift(0, -10_000)]])
+})
+
+it.each([
+  ['the round before was long ago', -31_000, 0],
+  ['another consumer was there at the first look', -10_000, 10_000],
+])('does not if %s', async (what, round, aloneSince) => {
+  now = round
+  watch.begin()
+  now = 0
+  watch.begin()
+  await look(0, 0, what.startsWith('another') ? 1 : 0)
+  await look(MINUTE)
+  expect(onDrift.mock.calls[0]?.[0]).toMatchObject({ aloneSince })
+})
+
 it('forgets a queue', async () => {
   await look(MINUTE)
   watch.forget('q')
