@@ -42,6 +42,8 @@ export interface Found {
   jobs: FoundJob[]
   /** Where the next page begins, if more may follow. It may be there though this page has no jobs. */
   next: PageEnd | null
+  /** This page had to end before it was full, and `next` leads on from there. */
+  isEarly: boolean
   /**
    * How many jobs were looked at since the last page that had jobs, if the list is cut or this page had to end
    * before it was full; else null.

@@ -112,7 +112,7 @@ beforeEach(() => {
   vi.mocked(listWorkflows).mockResolvedValue({ workflows: [HEAD], total: 1 })
   vi.mocked(cancelWorkflow).mockResolvedValue({ workflow: HEAD, stepsCancelled: 0 })
   vi.mocked(listDeadLetters).mockResolvedValue({
-    ...{ jobs: [], next: null, searched: null },
+    ...{ jobs: [], next: null, isEarly: false, searched: null },
     total: { count: 0, isBound: false },
   })
   vi.mocked(listCron).mockResolvedValue({ entries: [], total: 0 })

@@ -134,6 +134,7 @@ describe('the dead letter routes', () => {
   const found = (jobs: JobRow[], count: number) => ({
     jobs: jobs.map((whole) => ({ ...whole, workflowId: null, whole })),
     next: jobs.length > 0 ? ([1, 2] as const) : null,
+    isEarly: false,
     searched: null,
     total: { count, isBound: false },
   })

@@ -1,6 +1,6 @@
 /** What of a filter indexes and kept counts answer, and what is left to be compared job by job. */
 import { JOB_STATES, type JobState } from '../job.ts'
-import { envelopeNeedle, isOpen, type JobFilter, type TypePattern } from './filter.ts'
+import { ALWAYS, envelopeNeedle, isOpen, type JobFilter, type TypePattern } from './filter.ts'
 
 const ENDED: readonly JobState[] = ['completed', 'cancelled', 'discarded']
 const DUE: readonly JobState[] = ['scheduled', 'retryable']
@@ -19,6 +19,13 @@ export function comparesCode({ ids, workflowId, cron, errorCode }: JobFilter): b
 export function needsMoreThanCode(filter: JobFilter): boolean {
   const { states, queues, types } = filter
   return [states, queues, types].some(isNamed) || needsRow({ ...filter, errorCode: null })
+}
+
+/** Whether a dead letter of a wanted queue, and time of its end, may yet fail the filter. */
+export function needsMoreThanDeath(filter: JobFilter): boolean {
+  const { types, created } = filter
+  const other = { ...filter, ended: ALWAYS, isDeadLetter: false }
+  return types.length > 0 || !isOpen(created) || needsRow(other)
 }
 
 function isNamed(list: readonly unknown[]): boolean {

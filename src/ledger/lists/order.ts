@@ -1,5 +1,6 @@
 /** In which order rows are listed, and where a list begins. */
 import type { JobFilter } from '../../job/search/filter.ts'
+import type { PageEnd, Place } from '../search.ts'
 
 /** The number of a row, and what it is ordered by. */
 export interface Key {
@@ -47,6 +48,18 @@ export function orderOf({
   return isAscending
     ? (a, b) => a.at < b.at || (a.at === b.at && a.seq < b.seq)
     : (a, b) => a.at > b.at || (a.at === b.at && a.seq > b.seq)
+}
+
+/** The key of the row at which a page ended. */
+export function keyAt(end: Place | PageEnd | null): Key | null {
+  return end && { at: end[0], seq: end[1] }
+}
+
+/** Those of the keys that the list has, in its order. */
+export function inOrder<K extends Key>(keys: readonly K[], { isAscending, after }: Direction): K[] {
+  const isBefore = orderOf({ isAscending })
+  const left = keys.filter((key) => after === null || isBefore(after, key))
+  return left.sort((a, b) => (isBefore(a, b) ? -1 : 1))
 }
 
 /** SQL: what a job is ordered by, of the columns of its row; NULL: see `lastValue`. `order`: SQL of a `JobOrder`. */

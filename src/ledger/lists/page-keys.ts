@@ -1,6 +1,6 @@
 /** What a page takes of its list, and where it ends. */
 import type { Counted, Found, PageEnd, SearchPage } from '../search.ts'
-import { MAX_COMPARED } from './limits.ts'
+import { MAX_COMPARED, MAX_SORTED } from './limits.ts'
 import type { Key } from './order.ts'
 
 /** Which of the keys that match are wanted. */
@@ -67,9 +67,16 @@ export class PageKeys<K extends Key> {
     { limit }: SearchPage,
     next: PageEnd | null,
     { isCut, looked }: List,
-  ): Pick<Found, 'next' | 'searched'> {
+  ): Pick<Found, 'next' | 'isEarly' | 'searched'> {
     const searched = this.searched ?? (isCut ? (looked ?? this.passed) : null)
-    return { next: next ?? (limit > 0 ? this.end : null), searched }
+    const end = limit > 0 ? this.end : null
+    return { next: next ?? end, isEarly: next === null && end !== null, searched }
+  }
+
+  /** What is known of the list that these make in another order, if up to `MAX_SORTED` were wanted for it. */
+  sortedOf({ isCut }: List): Required<List> {
+    const hasMore = this.searched !== null || this.keys.length > MAX_SORTED
+    return { isCut: isCut || hasMore, looked: Math.min(this.passed, MAX_SORTED) }
   }
 
   /** How many keys there are, of which one more than `atMost` were wanted. */

@@ -27,7 +27,8 @@ export async function searchJobs(
 ): Promise<SearchResult> {
   const queues = ownQueues(ledger, filter, context)
   if (queues === null) {
-    return { jobs: [], next: null, searched: null, total: { count: 0, isBound: false } }
+    const total = { count: 0, isBound: false }
+    return { jobs: [], next: null, isEarly: false, searched: null, total }
   }
   const scoped = { ...filter, queues }
   const found = await ledger.read.search.page(scoped, page)
@@ -44,11 +45,10 @@ function shownBy({ jobs }: Found, { offset }: SearchPage): number {
 
 /** The number of jobs if the page has the last one, or has looked at as many as a count would; else null. */
 function toldBy(found: Found, page: SearchPage): Counted | null {
-  const { jobs, next, searched } = found
+  const { jobs, next, isEarly, searched } = found
   if (page.after !== null || page.limit === 0) return null
-  const hasEndedEarly = next !== null && next.length > 2
   const isLast = next === null && searched === null && (jobs.length > 0 || page.offset === 0)
-  return hasEndedEarly || isLast ? { count: shownBy(found, page), isBound: hasEndedEarly } : null
+  return isEarly || isLast ? { count: shownBy(found, page), isBound: isEarly } : null
 }
 
 /** The queues to search; null: none of those that the caller's key is for is known. */

@@ -376,10 +376,10 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
       const [oldest = '', older = '', newest = ''] = made
       const first = await ledger.read.search.page(one, { ...FIRST, limit: 10 })
       expect(first.jobs.map(({ id }) => id)).toEqual([newest])
-      expect(first.searched).toBe(MAX_COMPARED_AT_ONCE)
+      expect(first).toMatchObject({ isEarly: true, searched: MAX_COMPARED_AT_ONCE })
       const last = await ledger.read.search.page(one, { ...FIRST, limit: 10, after: first.next })
       expect(last.jobs.map(({ id }) => id)).toEqual([older, oldest])
-      expect(last).toMatchObject({ next: null, searched: null })
+      expect(last).toMatchObject({ next: null, isEarly: false, searched: null })
       expect(await walked(one, { limit: 10, isAscending: true })).toEqual(made)
       expect(await walked(one, { limit: 1 })).toEqual(made.toReversed())
       expect(await ledger.read.search.count(one, 10)).toEqual({ count: 1, isBound: true })
@@ -410,7 +410,7 @@ export function searchContract({ harness, ledger, row, plant }: UnderTest): void
       expect(few.next).not.toBe(null)
       expect(await walked(none, {})).toEqual([])
       const many = await from(MAX_COMPARED - MAX_COMPARED_AT_ONCE)
-      expect(many).toEqual({ jobs: [], next: null, searched: MAX_COMPARED })
+      expect(many).toEqual({ jobs: [], next: null, isEarly: false, searched: MAX_COMPARED })
       // A match on the page begins the count anew.
       const after = [NOW + 1_000_000, 0, 0, MAX_COMPARED - 1] as const
       const page = await ledger.read.search.page(one, { ...FIRST, after })

@@ -49,7 +49,12 @@ it('finds jobs by the time of their end, as many as have ended, few or many', as
     expect(await search.count(filter, 10_000)).toMatchObject(isFew ? exact : { isBound: true })
   }
   const none = { ...ANY_JOB, ended: { from: at + MAX_COMPARED_AT_ONCE + 10, until: null } }
-  expect(await search.page(none, PAGE)).toEqual({ jobs: [], next: null, searched: null })
+  expect(await search.page(none, PAGE)).toEqual({
+    jobs: [],
+    next: null,
+    isEarly: false,
+    searched: null,
+  })
 })
 
 it('puts the newest in order, and says how many it has looked at if there are more', async () => {

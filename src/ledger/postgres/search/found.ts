@@ -20,7 +20,7 @@ export async function foundPage(
   filter: JobFilter,
   keys: readonly FoundKey[],
   { limit, isWhole }: SearchPage,
-): Promise<Omit<Found, 'searched'>> {
+): Promise<Pick<Found, 'jobs' | 'next'>> {
   const shown = isWhole ? await fitting(searched, keys.slice(0, limit)) : keys.slice(0, limit)
   const jobs: FoundJob[] = []
   for (let i = 0; i < shown.length; i += PART)

@@ -8,7 +8,7 @@ import {
   MAX_LOOKED_FOR_IDS,
   MAX_SORTED,
 } from '../../lists/limits.ts'
-import { createdBetween, type Direction, lastValue, orderOf } from '../../lists/order.ts'
+import { createdBetween, type Direction, inOrder, keyAt, lastValue } from '../../lists/order.ts'
 import { PageKeys, type Wanted, wantedBy } from '../../lists/page-keys.ts'
 import type {
   Counted,
@@ -17,7 +17,6 @@ import type {
   JobOrder,
   JobSearch,
   OldestJobs,
-  PageEnd,
   Place,
   SearchPage,
 } from '../../search.ts'
@@ -49,7 +48,7 @@ export class PostgresSearch implements JobSearch {
 
   async page(filter: JobFilter, page: SearchPage): Promise<Found> {
     const { isAscending, after, order } = page
-    const direction = { isAscending, after: placeOf(after) }
+    const direction = { isAscending, after: keyAt(after) }
     const own = this.#ownOrder(filter, order, direction)
     const isSorted = order !== 'created_at' && own === null
     const source = isSorted
@@ -78,7 +77,7 @@ export class PostgresSearch implements JobSearch {
     after: Place | null,
     limit: number,
   ): Promise<{ found: FoundId[]; next: Place | null }> {
-    const direction = { isAscending: true, after: placeOf(after) }
+    const direction = { isAscending: true, after: keyAt(after) }
     const { keys } = await byCreation(this.#searched, filter, direction)
     const comparison = new Comparison(this.#searched, filter)
     const found: FoundId[] = []
@@ -130,13 +129,8 @@ export class PostgresSearch implements JobSearch {
       const part = found.slice(i, i + KEYS_PER_STEP)
       keys.push(...(await sortKeys(this.#searched, part, order, last)))
     }
-    const isBefore = orderOf({ isAscending })
-    const place = placeOf(after)
-    const left = place === null ? keys : keys.filter((key) => isBefore(place, key))
-    left.sort((a, b) => (isBefore(a, b) ? -1 : 1))
-    const isCut = source.isCut || matches.searched !== null || matches.keys.length > MAX_SORTED
-    const looked = Math.min(matches.passed, MAX_SORTED)
-    return { keys: inMemory(left), isRough: false, isCut, looked }
+    const left = inOrder(keys, { isAscending, after: keyAt(after) })
+    return { keys: inMemory(left), isRough: false, ...matches.sortedOf(source) }
   }
 
   async priorities(queue: string): ReturnType<JobSearch['priorities']> {
@@ -165,10 +159,6 @@ export class PostgresSearch implements JobSearch {
     const count = Number(row?.['count'])
     return { count: Math.min(count, atMost), isBound: isCut || count > atMost }
   }
-}
-
-function placeOf(after: PageEnd | null): { at: number; seq: number } | null {
-  return after && { at: after[0], seq: after[1] }
 }
 
 /** Takes the keys of the jobs that match: skips `offset` of them, and returns up to `limit`. */

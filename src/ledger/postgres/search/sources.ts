@@ -1,10 +1,11 @@
 /** Which ranges of which index hold the jobs of a filter, and what they leave to be compared. */
 import type { JobState } from '../../../job/job.ts'
-import { ALWAYS, isOpen, type JobFilter } from '../../../job/search/filter.ts'
+import { isOpen, type JobFilter } from '../../../job/search/filter.ts'
 import {
   comparesCode,
   isOfDueJobs,
   needsMoreThanCode,
+  needsMoreThanDeath,
   needsRow,
   statesOf,
   wantedStates,
@@ -138,8 +139,7 @@ export function byDeath(
           size: queues.length,
         }
   const keys = new KeyList(asks, schema, ranges, direction, endedBetween(filter))
-  const ofRange = { ...filter, queues: [], states: [], ended: ALWAYS, isDeadLetter: false }
-  const isRough = needsRow(ofRange) || filter.types.length > 0 || !isOpen(filter.created)
+  const isRough = needsMoreThanDeath(filter)
   return { keys, isRough, isCut: false }
 }
 

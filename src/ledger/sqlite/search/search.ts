@@ -11,7 +11,14 @@ import {
   MAX_LOOKED_FOR_IDS,
   MAX_SORTED,
 } from '../../lists/limits.ts'
-import { createdBetween, type Direction, type Key, lastValue, orderOf } from '../../lists/order.ts'
+import {
+  createdBetween,
+  type Direction,
+  inOrder,
+  type Key,
+  keyAt,
+  lastValue,
+} from '../../lists/order.ts'
 import { PageKeys, type Wanted, wantedBy } from '../../lists/page-keys.ts'
 import type {
   Counted,
@@ -99,7 +106,7 @@ function* reading<T>(access: Access, work: Generator<void, T>): Generator<void, 
 
 function* findPage(store: Store, filter: JobFilter, page: SearchPage): Generator<void, Found> {
   const { isAscending, after, order } = page
-  const direction = { isAscending, after: after && { at: after[0], seq: after[1] } }
+  const direction = { isAscending, after: keyAt(after) }
   const own = ownOrder(store, filter, order, direction)
   const isSorted = order !== 'created_at' && own === null
   const source = isSorted
@@ -173,13 +180,8 @@ function* sorted(
     keys.push(...sortKeys(store, found.slice(i, i + KEYS_PER_STEP), order, last))
     yield
   }
-  const isBefore = orderOf({ isAscending })
-  const place = after && { at: after[0], seq: after[1] }
-  const left = place === null ? keys : keys.filter((key) => isBefore(place, key))
-  left.sort((a, b) => (isBefore(a, b) ? -1 : 1))
-  const isCut = source.isCut || matches.searched !== null || matches.keys.length > MAX_SORTED
-  const looked = Math.min(matches.passed, MAX_SORTED)
-  return { merge: inMemory(left), isRough: false, isCut, looked }
+  const left = inOrder(keys, { isAscending, after: keyAt(after) })
+  return { merge: inMemory(left), isRough: false, ...matches.sortedOf(source) }
 }
 
 function inMemory(keys: readonly Key[]): Source['merge'] {
@@ -212,7 +214,7 @@ function pageFrom(
   filter: JobFilter,
   keys: readonly Key[],
   { limit, isWhole }: SearchPage,
-): Omit<Found, 'searched'> {
+): Pick<Found, 'jobs' | 'next'> {
   const shown = keys.slice(0, limit)
   // They may have changed since the search passed them.
   const rows = new Comparison(store, filter).matches(shown)
@@ -287,7 +289,7 @@ function* findIds(
   after: Place | null,
   limit: number,
 ): Generator<void, { found: FoundId[]; next: Place | null }> {
-  const direction = { isAscending: true, after: after && { at: after[0], seq: after[1] } }
+  const direction = { isAscending: true, after: keyAt(after) }
   const { merge } = yield* byCreation(store, filter, direction)
   const comparison = new Comparison(store, filter)
   const found: FoundId[] = []

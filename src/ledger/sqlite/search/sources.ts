@@ -1,10 +1,10 @@
 /** Which ranges of which index hold the jobs of a filter, and what they leave to be compared. */
 import type { JobState } from '../../../job/job.ts'
-import { ALWAYS, isOpen, type JobFilter, type TypePattern } from '../../../job/search/filter.ts'
-
+import { isOpen, type JobFilter, type TypePattern } from '../../../job/search/filter.ts'
 import {
   isOfDueJobs,
   needsMoreThanCode,
+  needsMoreThanDeath,
   needsRow,
   statesOf,
   wantedStates,
@@ -136,8 +136,7 @@ export function byDeath(store: Store, filter: JobFilter, direction: Direction): 
     merge.add(ranged(searchDeadInDown, searchDeadInUp, [queue], direction, limits))
   }
   if (queues.length === 0) merge.add(ranged(searchDeadDown, searchDeadUp, [], direction, limits))
-  const ofRange = { ...filter, queues: [], states: [], ended: ALWAYS, isDeadLetter: false }
-  const isRough = needsRow(ofRange) || filter.types.length > 0 || !isOpen(filter.created)
+  const isRough = needsMoreThanDeath(filter)
   return { merge, isRough, isCut: false }
 }
 
