@@ -30,7 +30,8 @@ export type NativeClaimDecision =
   | { decision: 'drop'; handOver: boolean; isOver: boolean }
   | { decision: 'discard' }
 
-type Fate = Pick<
+/** What of a row decides. */
+export type Fate = Pick<
   JobRow,
   | 'generation'
   | 'state'

@@ -126,7 +126,8 @@ export function decideReport(event: ReportedEvent, row: Fate | null, now: number
   if (said.event === 'released') return mayRelease(event, row) ? { do: 'release' } : IGNORE
   if (isTerminal(row.state) || event.attempt < row.attempt) return late(event, row)
   if (isLeasedElsewhere(event, row, now)) return REFUSE
-  if (event.attempt > row.attempt) return { do: VERB[said.event], begins: beginning(event, row) }
+  if (event.attempt > row.attempt)
+    return { do: VERB[said.event], begins: beginningOf(event.attempt, row) }
   if (said.event === 'started') return IGNORE
   return decideCurrent(VERB[said.event], row)
 }
@@ -183,8 +184,11 @@ function isLeasedElsewhere({ workerId }: ReportedEvent, row: Fate, now: number):
   return isHeldHere && row.workerId !== workerId && isLeaseLive(row, now)
 }
 
-/** As in the arrival table: an attempt that the row shows as running has ended without a report. */
-function beginning({ attempt }: ReportedEvent, row: Fate): Beginning {
+/**
+ * The start of an attempt that the row has not counted. As in the arrival table: one that the row shows as running
+ * has ended without a report.
+ */
+export function beginningOf(attempt: number, row: Pick<JobRow, 'state' | 'attempt'>): Beginning {
   const after = row.state === 'active' ? row.attempt - 1 : row.attempt
   return { skipped: between(after, attempt), promote: isPromotedByStart(row) }
 }

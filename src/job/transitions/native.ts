@@ -15,6 +15,22 @@ export function isOwedAgain(
   return row.workerId !== null && (row.outbox !== null || isHeldByLedger(row) || isHeldByKey(row))
 }
 
+/**
+ * Does the worker that runs this waiting job have the job message that counts, so that RabbitMQ redelivers it
+ * if the worker dies? Not if that message is still owed (or will be, when the job is due): then the worker
+ * runs an earlier attempt, whose lease had run out. But a job that has not been attempted yet has no earlier
+ * attempt: then the worker has the message, and only its confirm has not arrived yet.
+ */
+export function isMessageItsOwn(
+  row: Parameters<typeof isOwedAgain>[0] & Pick<JobRow, 'attempt' | 'generation'>,
+  confirming: { has(outbox: number): boolean },
+): boolean {
+  const { outbox, attempt, generation } = row
+  const isConfirmed = outbox === null || confirming.has(outbox)
+  if (!isHeldByLedger(row) && !isHeldByKey(row) && isConfirmed) return true
+  return attempt === 0 && generation === 0 && !isOwedAgain(row)
+}
+
 /** What an event is about. `generation` null: the worker did not name it; `ofQueue`: only a job of this queue. */
 interface Event {
   generation?: number | null | undefined

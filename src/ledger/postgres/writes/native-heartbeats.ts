@@ -1,9 +1,7 @@
 /** A native worker's heartbeat, for one of the jobs that it names. */
-import { isHeldByKey } from '../../../job/concurrency.ts'
-import { isHeldByLedger, standingOf } from '../../../job/job.ts'
+import { standingOf } from '../../../job/job.ts'
 import { decideBeat } from '../../../job/native/heartbeat.ts'
-import { isOwedAgain, nativeExtended } from '../../../job/transitions/native.ts'
-import type { KeptRow } from '../../../job/transitions/row.ts'
+import { isMessageItsOwn, nativeExtended } from '../../../job/transitions/native.ts'
 import type { BeatResult, NativeBeat } from '../../native.ts'
 import type { Draft } from '../group/draft.ts'
 import { leaseOf } from './leases.ts'
@@ -22,7 +20,9 @@ export function beatJob(draft: Draft, id: string, beat: NativeBeat): BeatResult 
       const promoted = row.state !== 'available'
       const next = { attempt: row.attempt + 1, skipped: [], promote: promoted }
       const after = startAttempt(draft, row, next, 'native', beat)
-      const final = isJobMessageItsOwn(draft, row) ? after : leaveUnowned(draft, after)
+      const final = isMessageItsOwn(row, draft.memory.confirming)
+        ? after
+        : leaveUnowned(draft, after)
       return { outcome: 'started', job: draft.job(final), promoted }
     }
     case 'resume': {
@@ -42,17 +42,4 @@ function beatUnknown(draft: Draft, id: string, ofQueue: string | null): BeatResu
   const tombstone = draft.isTombstoned(id, ofQueue) ? draft.tombstone(id) : null
   if (tombstone === null) return { outcome: 'ignored' }
   return { outcome: 'cancelled', job: { id, queue: tombstone.queue, generation: 0 } }
-}
-
-/**
- * Does the worker that runs this waiting job have the job message that counts, so that RabbitMQ redelivers it
- * if the worker dies? Not if that message is still owed (or will be, when the job is due): then the worker
- * runs an earlier attempt, whose lease had run out. But a job that has not been attempted yet has no earlier
- * attempt: then the worker has the message, and only its confirm has not arrived yet.
- */
-function isJobMessageItsOwn({ memory }: Draft, row: KeptRow): boolean {
-  const { outbox, attempt, generation } = row
-  const isConfirmed = outbox === null || memory.confirming.has(outbox)
-  if (!isHeldByLedger(row) && !isHeldByKey(row) && isConfirmed) return true
-  return attempt === 0 && generation === 0 && !isOwedAgain(row)
 }

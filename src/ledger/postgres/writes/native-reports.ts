@@ -16,7 +16,6 @@ import { failed, handedOver, leased } from '../../../job/transitions/lease.ts'
 import {
   copyOwed,
   isNativeNext,
-  isOwedAgain,
   nativeDone,
   nativeNextDone,
   nativeReleased,
@@ -37,7 +36,7 @@ import { adoptJob } from './adopt.ts'
 import { expireJob } from './end.ts'
 import { recordReported } from './queues.ts'
 import { completedJob } from './results.ts'
-import { leaveUnowned, startAttempt } from './start.ts'
+import { startNative } from './start.ts'
 
 /** See `NativeLedger.applyReports`. */
 export function applyReports(
@@ -93,8 +92,7 @@ function begin(
   start: Beginning | null,
 ): KeptRow {
   const lease = { now, workerId, leaseMs: null, defaultLeaseMs, cause }
-  const after = startAttempt(draft, row, { attempt, ...(start ?? RESUMED) }, 'native', lease)
-  return isOwedAgain(row) ? leaveUnowned(draft, after) : after
+  return startNative(draft, row, { attempt, ...(start ?? RESUMED) }, lease)
 }
 
 /**

@@ -4,6 +4,7 @@ import type { Holder } from '../../../job/job.ts'
 import type { Beginning } from '../../../job/native/report.ts'
 import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'
 import { handedOver, leased, type NewLease } from '../../../job/transitions/lease.ts'
+import { isOwedAgain } from '../../../job/transitions/native.ts'
 import { type KeptRow, recorded } from '../../../job/transitions/row.ts'
 import type { Draft } from '../group/draft.ts'
 
@@ -27,6 +28,17 @@ export function startAttempt(
   })
   draft.traffic.began(after, row)
   return after
+}
+
+/** Starts an attempt that a native worker runs. The ledger has the lease if no message can be behind it. */
+export function startNative(
+  draft: Draft,
+  row: KeptRow,
+  beginning: Beginning & { attempt: number },
+  lease: NewLease & { cause?: Cause | undefined },
+): KeptRow {
+  const begun = startAttempt(draft, row, beginning, 'native', lease)
+  return isOwedAgain(row) ? leaveUnowned(draft, begun) : begun
 }
 
 /** No job message is behind this lease: its end or expiry will publish one. */

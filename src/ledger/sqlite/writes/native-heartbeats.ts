@@ -1,8 +1,6 @@
 /** A native worker's heartbeat, for one of the jobs that it names. */
-import { isHeldByKey } from '../../../job/concurrency.ts'
-import { isHeldByLedger, type JobRow } from '../../../job/job.ts'
 import { decideBeat } from '../../../job/native/heartbeat.ts'
-import { isOwedAgain } from '../../../job/transitions/native.ts'
+import { isMessageItsOwn } from '../../../job/transitions/native.ts'
 import type { BeatResult, NativeBeat } from '../../native.ts'
 import { changed, toStanding } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
@@ -22,7 +20,7 @@ export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult 
       const promote = row.state !== 'available'
       const next = { attempt: row.attempt + 1, skipped: [], promote }
       const job = startAttempt(store, row, next, 'native', beat)
-      if (!isJobMessageItsOwn(store, row)) leaveUnowned(store, job)
+      if (!isMessageItsOwn(row, store.confirming)) leaveUnowned(store, job)
       return { outcome: 'started', job, promoted: promote }
     }
     case 'resume': {
@@ -43,17 +41,4 @@ function beatUnknown({ tombstones }: Store, id: string, ofQueue: string | null):
   return queue === null
     ? { outcome: 'ignored' }
     : { outcome: 'cancelled', job: { id, queue, generation: 0 } }
-}
-
-/**
- * Does the worker that runs this waiting job have the job message that counts, so that RabbitMQ redelivers it
- * if the worker dies? Not if that message is still owed (or will be, when the job is due): then the worker
- * runs an earlier attempt, whose lease had run out. But a job that has not been attempted yet has no earlier
- * attempt: then the worker has the message, and only its confirm has not arrived yet.
- */
-function isJobMessageItsOwn({ confirming }: Store, row: JobRow): boolean {
-  const { outbox, attempt, generation } = row
-  if (!isHeldByLedger(row) && !isHeldByKey(row) && (outbox === null || confirming.has(outbox)))
-    return true
-  return attempt === 0 && generation === 0 && !isOwedAgain(row)
 }

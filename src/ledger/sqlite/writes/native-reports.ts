@@ -12,7 +12,6 @@ import {
 } from '../../../job/native/report.ts'
 import { retryQueueKey } from '../../../job/retry/backoff.ts'
 import { recordEnd, recordLateFailure } from '../../../job/retry/failure.ts'
-import { isOwedAgain } from '../../../job/transitions/native.ts'
 import type { WithNews } from '../../ended.ts'
 import type { ReportResult, ReportTerms } from '../../native.ts'
 import {
@@ -32,7 +31,7 @@ import { adoptJob } from './adopt.ts'
 import { ACTIVE, AVAILABLE, ended, started } from './attempt-counts.ts'
 import { expireJob } from './discard.ts'
 import { runDiscard } from './leases.ts'
-import { leaveUnowned, startAttempt } from './start.ts'
+import { startNative } from './start.ts'
 
 /** See `NativeLedger.applyReports`. */
 export function applyReports(
@@ -81,9 +80,7 @@ function begin(
   start: Beginning | null,
 ): JobRow {
   const lease = { now, workerId, leaseMs: null, defaultLeaseMs, cause }
-  const job = startAttempt(store, row, { attempt, ...(start ?? RESUMED) }, 'native', lease)
-  if (isOwedAgain(row)) leaveUnowned(store, job)
-  return job
+  return startNative(store, row, { attempt, ...(start ?? RESUMED) }, lease)
 }
 
 /**

@@ -3,6 +3,7 @@ import { historyLine } from '../../../job/history/changes.ts'
 import type { Holder, JobRow } from '../../../job/job.ts'
 import type { Beginning } from '../../../job/native/report.ts'
 import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'
+import { isOwedAgain } from '../../../job/transitions/native.ts'
 import type { ClaimTerms } from '../../leases.ts'
 import { changed } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
@@ -43,6 +44,18 @@ export function startAttempt(
     ),
   )
   started(store, job, row)
+  return job
+}
+
+/** Starts an attempt that a native worker runs. The ledger has the lease if no message can be behind it. */
+export function startNative(
+  store: Store,
+  row: JobRow,
+  beginning: Beginning & { attempt: number },
+  lease: Lease,
+): JobRow {
+  const job = startAttempt(store, row, beginning, 'native', lease)
+  if (isOwedAgain(row)) leaveUnowned(store, job)
   return job
 }
 
