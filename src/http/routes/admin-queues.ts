@@ -24,6 +24,7 @@ import {
 } from '../openapi/queues.ts'
 import { type Endpoint, pathParameter } from '../route.ts'
 import { adminQueue, adminStats, messageMembers } from './queue-documents.ts'
+import { queueCommand } from './queues.ts'
 import type { Door } from './route-deps.ts'
 import { queueDetail } from './steer/queues.ts'
 
@@ -91,35 +92,18 @@ export function adminQueueRoutes({ deps, health }: Door): Endpoint[] {
 }
 
 function changeRoutes({ deps }: Pick<Door, 'deps'>): Endpoint[] {
+  const ofQueue = '/ojs/v1/admin/queues/:name'
   return [
-    {
-      method: 'POST',
-      path: '/ojs/v1/admin/queues/:name/pause',
-      about: ADMIN_PAUSE,
-      access: ['operator'],
-      scoping: 'queue',
-      async handle(request, response) {
-        await readOptionalJson(request, response, deps.settings.maxBodyBytes)
-        const name = knownQueue(deps, pathParameter(request, 'name'))
-        const { pausedAt } = await pauseQueue(deps, name, request.context)
-        const body = { name, state: 'paused', paused: true, paused_at: timestamp(pausedAt) }
-        answer(response, 200, JSON.stringify(body))
-      },
-    },
-    {
-      method: 'POST',
-      path: '/ojs/v1/admin/queues/:name/resume',
-      about: ADMIN_RESUME,
-      access: ['operator'],
-      scoping: 'queue',
-      async handle(request, response) {
-        await readOptionalJson(request, response, deps.settings.maxBodyBytes)
-        const name = knownQueue(deps, pathParameter(request, 'name'))
-        const { resumedAt } = await resumeQueue(deps, name, request.context)
-        const body = { name, state: 'active', paused: false, resumed_at: timestamp(resumedAt) }
-        answer(response, 200, JSON.stringify(body))
-      },
-    },
+    queueCommand(deps, `${ofQueue}/pause`, ADMIN_PAUSE, async (given, context) => {
+      const name = knownQueue(deps, given)
+      const { pausedAt } = await pauseQueue(deps, name, context)
+      return { name, state: 'paused', paused: true, paused_at: timestamp(pausedAt) }
+    }),
+    queueCommand(deps, `${ofQueue}/resume`, ADMIN_RESUME, async (given, context) => {
+      const name = knownQueue(deps, given)
+      const { resumedAt } = await resumeQueue(deps, name, context)
+      return { name, state: 'active', paused: false, resumed_at: timestamp(resumedAt) }
+    }),
     {
       method: 'POST',
       path: '/ojs/v1/queues',
@@ -133,7 +117,7 @@ function changeRoutes({ deps }: Pick<Door, 'deps'>): Endpoint[] {
     },
     {
       method: 'DELETE',
-      path: '/ojs/v1/admin/queues/:name/jobs',
+      path: `${ofQueue}/jobs`,
       about: PURGE_QUEUE,
       scoping: 'queue',
       async handle(request, response) {

@@ -1,10 +1,12 @@
 /** A job as a list shows it, and as the Admin API shows it in full. */
-import { jobDocument, timestamp } from '../../job/document.ts'
+import type { Request } from 'express'
+import { jobDocument, timestamp, withheldDocument } from '../../job/document.ts'
 import type { JobRow } from '../../job/job.ts'
 import { traceIdOf } from '../../job/trace/traceparent.ts'
 import { jsonOrNull, membersOf } from '../../job/values/json-value.ts'
 import { withheld, withoutText } from '../../job/withheld.ts'
 import type { FoundJob } from '../../operations/search/search.ts'
+import { mayReadPayloads } from '../access/roles.ts'
 
 const MAX_MESSAGE = 200
 
@@ -14,6 +16,17 @@ export interface Included {
   meta: boolean
   /** The texts of errors. */
   texts: boolean
+}
+
+/** The whole document of a job, as far as the caller may read it. */
+export function documentFor({ admission }: Request, job: JobRow): string {
+  return mayReadPayloads(admission) ? jobDocument(job) : withheldDocument(job)
+}
+
+/** JSON: the whole jobs of a page. */
+export function documentsFor(request: Request, jobs: readonly FoundJob[]): string {
+  const whole = jobs.flatMap(({ whole: job }) => job ?? [])
+  return `[${whole.map((job) => documentFor(request, job)).join(',')}]`
 }
 
 /** A job in a list: what it is and how it stands; small, whatever it carries. */

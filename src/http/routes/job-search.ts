@@ -1,7 +1,6 @@
 /** Lists of jobs by filter, for both dialects, and the whole job of the Admin API. */
 import type { Request } from 'express'
 import { echoed, invalidField, notFound, OjsError } from '../../errors.ts'
-import { jobDocument, withheldDocument } from '../../job/document.ts'
 import { ANY_JOB, type JobFilter } from '../../job/search/filter.ts'
 import { parseJobFilter, separated } from '../../operations/search/parse-filter.ts'
 import {
@@ -23,7 +22,7 @@ import { emptyValue, list, parameter, withoutNul } from '../message/query.ts'
 import { answer } from '../message/respond.ts'
 import { FIND_JOBS, GET_ADMIN_JOB, LIST_ADMIN_JOBS } from '../openapi/job-search.ts'
 import { type Endpoint, pathParameter } from '../route.ts'
-import { type Included, jobDetail, jobItem } from './job-documents.ts'
+import { documentsFor, type Included, jobDetail, jobItem } from './job-documents.ts'
 import type { Door } from './route-deps.ts'
 
 const ORDERS: readonly JobOrder[] = ['created_at', 'scheduled_at', 'priority', 'updated_at']
@@ -51,13 +50,11 @@ export function jobSearchRoutes(door: Door): Endpoint[] {
       scoping: 'own',
       async handle(request, response) {
         const page = pageOf(request)
-        const mayRead = mayReadPayloads(request.admission)
         const found = await find(door, request, page, true)
-        const documentOf = mayRead ? jobDocument : withheldDocument
-        const jobs = found.jobs.flatMap(({ whole }) => (whole === null ? [] : [documentOf(whole)]))
+        const jobs = documentsFor(request, found.jobs)
         const end = JSON.stringify(paginationOf(request, page, found))
         const { count } = found.total
-        answer(response, 200, `{"jobs":[${jobs.join(',')}],"total":${count},"pagination":${end}}`)
+        answer(response, 200, `{"jobs":${jobs},"total":${count},"pagination":${end}}`)
       },
     },
     {

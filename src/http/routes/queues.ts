@@ -17,6 +17,7 @@ import {
 import { readOptionalJson } from '../message/body.ts'
 import { pageOf, pagination } from '../message/page.ts'
 import { answer } from '../message/respond.ts'
+import type { Description } from '../openapi/description.ts'
 import {
   GET_QUEUE,
   LIST_QUEUES,
@@ -35,22 +36,6 @@ const SECONDS_PER_HOUR = 3_600
 export function queueRoutes({ deps }: Door): Endpoint[] {
   const member = (name: string, facts: Record<string, number | boolean>) =>
     queueMember(deps.settings.dialect, name, facts)
-  /** The route of a command; `carryOut` carries it out and returns the body of the answer. */
-  const commandRoute = (
-    verb: 'pause' | 'resume',
-    carryOut: (name: string, context: RequestContext) => Promise<object>,
-  ): Endpoint => ({
-    method: 'POST',
-    path: `${QUEUES}/:name/${verb}`,
-    about: PAUSE_OR_RESUME[verb],
-    access: ['operator'],
-    scoping: 'queue',
-    async handle(request, response) {
-      await readOptionalJson(request, response, deps.settings.maxBodyBytes)
-      const body = await carryOut(pathParameter(request, 'name'), request.context)
-      answer(response, 200, JSON.stringify(body))
-    },
-  })
   return [
     {
       method: 'GET',
@@ -93,17 +78,38 @@ export function queueRoutes({ deps }: Door): Endpoint[] {
       },
     },
     prioritiesRoute(deps),
-    commandRoute('pause', async (name, context) => {
+    queueCommand(deps, `${QUEUES}/:name/pause`, PAUSE_OR_RESUME.pause, async (name, context) => {
       const { pausedAt } = await pauseQueue(deps, name, context)
       const queue = member(name, { paused: true })
       return { queue, status: 'paused', paused_at: timestamp(pausedAt) }
     }),
-    commandRoute('resume', async (name, context) => {
+    queueCommand(deps, `${QUEUES}/:name/resume`, PAUSE_OR_RESUME.resume, async (name, context) => {
       const { resumedAt } = await resumeQueue(deps, name, context)
       const queue = member(name, { paused: false })
       return { queue, status: 'active', resumed_at: timestamp(resumedAt) }
     }),
   ]
+}
+
+/** The route of a command to a queue; `carryOut` carries it out and returns the body of the answer. */
+export function queueCommand(
+  deps: Door['deps'],
+  path: string,
+  about: Description,
+  carryOut: (name: string, context: RequestContext) => Promise<object>,
+): Endpoint {
+  return {
+    method: 'POST',
+    path,
+    about,
+    access: ['operator'],
+    scoping: 'queue',
+    async handle(request, response) {
+      await readOptionalJson(request, response, deps.settings.maxBodyBytes)
+      const body = await carryOut(pathParameter(request, 'name'), request.context)
+      answer(response, 200, JSON.stringify(body))
+    },
+  }
 }
 
 function queueRoute(deps: Door['deps']): Endpoint {

@@ -1,7 +1,7 @@
 /** `/dead-letter` and `/admin/dead-letter`: jobs that failed for good are found, counted, retried and deleted. */
 import type { Request, Response } from 'express'
 import { invalidField } from '../../../errors.ts'
-import { jobDocument, timestamp, withheldDocument } from '../../../job/document.ts'
+import { jobDocument, timestamp } from '../../../job/document.ts'
 import {
   deadLetterStats,
   deleteDeadLetter,
@@ -38,7 +38,7 @@ import {
 import { type Description, under } from '../../openapi/description.ts'
 import { PURGE_DEAD_LETTERS, RETRY_DEAD_LETTERS } from '../../openapi/steer.ts'
 import { type Endpoint, pathParameter } from '../../route.ts'
-import { jobItem } from '../job-documents.ts'
+import { documentFor, documentsFor, jobItem } from '../job-documents.ts'
 import { filterMembers, placeOf, refuseWithheld, searchPagination } from '../job-search.ts'
 import type { Door } from '../route-deps.ts'
 import { answerAdmin } from './bulk.ts'
@@ -67,10 +67,9 @@ function listRoute({ deps }: Door): Endpoint {
     async handle(request, response) {
       const page = pageOf(request)
       const found = await find(deps, request, page, true)
-      const jobs = found.jobs.flatMap(({ whole }) => (whole === null ? [] : [whole]))
-      const documentOf = mayReadPayloads(request.admission) ? jobDocument : withheldDocument
+      const jobs = documentsFor(request, found.jobs)
       const end = JSON.stringify(listPagination(request, page, found))
-      answer(response, 200, `{"jobs":[${jobs.map(documentOf).join(',')}],"pagination":${end}}`)
+      answer(response, 200, `{"jobs":${jobs},"pagination":${end}}`)
     },
   }
 }
@@ -104,8 +103,7 @@ function oneRoute({ deps }: Door): Endpoint {
     async handle(request, response) {
       const { whole } = await findDeadLetter(deps, pathParameter(request, 'id'), request.context)
       if (whole === null) throw new Error('bug: a dead letter without its row')
-      const documentOf = mayReadPayloads(request.admission) ? jobDocument : withheldDocument
-      answer(response, 200, `{"job":${documentOf(whole)}}`)
+      answer(response, 200, `{"job":${documentFor(request, whole)}}`)
     },
   }
 }

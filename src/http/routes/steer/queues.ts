@@ -16,25 +16,16 @@ import {
   drainMembers,
   messageMembers,
 } from '../queue-documents.ts'
+import { queueCommand } from '../queues.ts'
 import type { Door } from '../route-deps.ts'
 
 /** Changes of queues (OJS admin API and queue configuration; not part of the seeds). */
 export function queueSteeringRoutes({ deps }: Door): Endpoint[] {
   return [
-    {
-      method: 'POST',
-      path: '/ojs/v1/admin/queues/:name/drain',
-      about: DRAIN_QUEUE,
-      access: ['operator'],
-      scoping: 'queue',
-      async handle(request, response) {
-        await readOptionalJson(request, response, deps.settings.maxBodyBytes)
-        const name = pathParameter(request, 'name')
-        const drain = await drainQueue(deps, name, request.context)
-        const body = { name, state: 'draining', ...drainMembers(drain) }
-        answer(response, 200, JSON.stringify(body))
-      },
-    },
+    queueCommand(deps, '/ojs/v1/admin/queues/:name/drain', DRAIN_QUEUE, async (name, context) => {
+      const drain = await drainQueue(deps, name, context)
+      return { name, state: 'draining', ...drainMembers(drain) }
+    }),
     ...['/ojs/v1/admin/queues', '/ojs/v1/queues'].map((path) => configRoute({ deps }, path)),
     {
       method: 'DELETE',
