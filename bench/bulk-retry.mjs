@@ -4,15 +4,12 @@
 //   npm run build && node bench/bulk-retry.mjs [--jobs 100000] [--connections 16] [--seconds 2] [--quorum]
 //     [--profile DIR]
 
-import { mkdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { requireRabbitmqSbin } from '../scripts/broker/rabbitmq-package.mjs'
-import { inRoot } from '../scripts/paths.mjs'
 import { say } from '../scripts/process/progress.mjs'
 import { describeMachine } from './machine.mjs'
-import { renderProfiles } from './profile.mjs'
+import { profilerTo, renderProfiles } from './profile.mjs'
 import { Stage } from './stage.mjs'
 import { median } from './statistics.mjs'
 
@@ -38,14 +35,11 @@ const TYPE = 'application/openjobspec+json'
 
 const profile = values.quorum ? 'quorum' : 'classic'
 const dir = values.profile
-if (dir) mkdirSync(resolve(dir), { recursive: true })
-const profiler = (/** @type {string} */ name) =>
-  dir ? ['--cpu-prof', `--cpu-prof-dir=${resolve(dir)}`, `--cpu-prof-name=${name}.cpuprofile`] : []
+const nodeArgs = profilerTo(dir)
 
 const stage = new Stage(profile, 'bulk')
 try {
-  const setup = { sbin: await requireRabbitmqSbin(), main: inRoot('dist', 'main.js') }
-  await stage.open({ ...setup, nodeArgs: profiler })
+  await stage.openBuilt({ nodeArgs })
   await measure()
 } finally {
   await stage.close()

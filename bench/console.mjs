@@ -7,8 +7,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { chromium } from 'playwright-core'
-import { requireRabbitmqSbin } from '../scripts/broker/rabbitmq-package.mjs'
-import { inRoot } from '../scripts/paths.mjs'
 import { say } from '../scripts/process/progress.mjs'
 import { DEBIAN_CHROMIUM } from '../scripts/test/environment.mjs'
 import { describeMachine } from './machine.mjs'
@@ -304,8 +302,7 @@ async function cpuOver(seconds) {
 
 const stage = new Stage('classic', 'console')
 try {
-  const setup = { sbin: await requireRabbitmqSbin(), main: inRoot('dist', 'main.js') }
-  await stage.open({ ...setup, nodeArgs: () => [] })
+  await stage.openBuilt()
   await fill()
   const browser = await chromium.launch({
     executablePath: DEBIAN_CHROMIUM,

@@ -4,16 +4,13 @@
 //   npm run build && node bench/flood.mjs [--heartbeats 3000] [--ids 1000] [--reports 60] [--seconds 15] [--longest 60]
 //     [--quorum] [--profile DIR]
 
-import { mkdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { requireRabbitmqSbin } from '../scripts/broker/rabbitmq-package.mjs'
-import { inRoot } from '../scripts/paths.mjs'
 import { say } from '../scripts/process/progress.mjs'
 import { startChild } from './child.mjs'
 import { describeMachine } from './machine.mjs'
-import { renderProfiles } from './profile.mjs'
+import { profilerTo, renderProfiles } from './profile.mjs'
 import { Stage } from './stage.mjs'
 import { quantile } from './statistics.mjs'
 
@@ -41,16 +38,13 @@ const JOBS_PER_BATCH = 500
 const LONGEST_MS = Number(values.longest) * 1000
 
 const dir = values.profile
-if (dir) mkdirSync(resolve(dir), { recursive: true })
-const profiler = (/** @type {string} */ name) =>
-  dir ? ['--cpu-prof', `--cpu-prof-dir=${resolve(dir)}`, `--cpu-prof-name=${name}.cpuprofile`] : []
+const nodeArgs = profilerTo(dir)
 
 const stage = new Stage(values.quorum ? 'quorum' : 'classic', 'flood')
 const light = startChild(new URL('./load/light.mjs', import.meta.url))
 const flood = startChild(new URL('./load/control-flood.mjs', import.meta.url))
 try {
-  const setup = { sbin: await requireRabbitmqSbin(), main: inRoot('dist', 'main.js') }
-  await stage.open({ ...setup, nodeArgs: profiler })
+  await stage.openBuilt({ nodeArgs })
   await measure()
 } finally {
   await Promise.all([light.stop(), flood.stop()])

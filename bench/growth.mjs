@@ -7,8 +7,6 @@
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import pg from 'pg'
-import { requireRabbitmqSbin } from '../scripts/broker/rabbitmq-package.mjs'
-import { inRoot } from '../scripts/paths.mjs'
 import { say } from '../scripts/process/progress.mjs'
 import { describeMachine } from './machine.mjs'
 import { PRIVATE_POSTGRES, Stage } from './stage.mjs'
@@ -37,9 +35,8 @@ const SIZES = `
 
 const stage = new Stage('classic', 'growth')
 try {
-  const setup = { sbin: await requireRabbitmqSbin(), main: inRoot('dist', 'main.js') }
   const settings = { OJS_RETENTION_COMPLETED: `PT${values.retention}M` }
-  await stage.open({ ...setup, nodeArgs: () => [], ledger: PRIVATE_POSTGRES, settings })
+  await stage.openBuilt({ ledger: PRIVATE_POSTGRES, settings })
   print(await measure())
 } finally {
   await stage.close()

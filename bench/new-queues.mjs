@@ -5,8 +5,6 @@
 //   npm run build && node bench/new-queues.mjs [--queues 300] [--rounds 3] [--quorum]
 
 import { parseArgs } from 'node:util'
-import { requireRabbitmqSbin } from '../scripts/broker/rabbitmq-package.mjs'
-import { inRoot } from '../scripts/paths.mjs'
 import { say } from '../scripts/process/progress.mjs'
 import { startChild } from './child.mjs'
 import { describeMachine } from './machine.mjs'
@@ -28,8 +26,7 @@ const TYPE = 'application/openjobspec+json'
 const stage = new Stage(values.quorum ? 'quorum' : 'classic', 'new-queues')
 const bare = startChild(new URL('./load/declare.mjs', import.meta.url))
 try {
-  const setup = { sbin: await requireRabbitmqSbin(), main: inRoot('dist', 'main.js') }
-  await stage.open({ ...setup, nodeArgs: () => [] })
+  await stage.openBuilt()
   await measure()
 } finally {
   await bare.stop()

@@ -1,6 +1,6 @@
 /** Where the time goes: V8's CPU profiles, cut to the measured rounds of a row, as a table of shares. */
-import { readdirSync, readFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { basename, join, resolve } from 'node:path'
 import { median } from './statistics.mjs'
 
 /** In percent of the time that was not idle. What is below it is added up as "the rest". */
@@ -30,6 +30,18 @@ const NATIVE = 'native code outside of functions'
  * @typedef {import('./rounds.mjs').Round} Round
  * @typedef {{ room: string, us: number, functions: Map<string, number> }} Room
  */
+
+/**
+ * The arguments by which a process of Node.js writes its profile to a folder; none without one.
+ * @param {string | undefined} dir
+ * @returns {(name: string) => string[]}
+ */
+export function profilerTo(dir) {
+  if (!dir) return () => []
+  const folder = resolve(dir)
+  mkdirSync(folder, { recursive: true })
+  return (name) => ['--cpu-prof', `--cpu-prof-dir=${folder}`, `--cpu-prof-name=${name}.cpuprofile`]
+}
 
 /**
  * One table for each row and each process that was busy in its rounds, or, of what has none, while it lived.

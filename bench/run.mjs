@@ -1,4 +1,3 @@
-import { mkdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { findRabbitmqSbin, requireRabbitmqSbin } from '../scripts/broker/rabbitmq-package.mjs'
 import { build, isBuildStale } from '../scripts/build.mjs'
@@ -11,7 +10,7 @@ import { measureLedgers } from './ledgers.mjs'
 import { describeMachine } from './machine.mjs'
 import { DISTURBED_PERCENT } from './meter.mjs'
 import { readOptions } from './options.mjs'
-import { renderProfiles } from './profile.mjs'
+import { profilerTo, renderProfiles } from './profile.mjs'
 import { PROFILES, ROWS } from './rows.mjs'
 import { PRIVATE_POSTGRES, Stage } from './stage.mjs'
 import { renderTable } from './table.mjs'
@@ -83,8 +82,7 @@ function isWanted({ name }, only) {
  */
 async function measureProfile(profile, rows, plan, measured) {
   const stage = new Stage(profile)
-  const nodeArgs = (/** @type {string} */ name) =>
-    plan.profile ? profilerArguments(resolve(plan.profile), name) : []
+  const nodeArgs = profilerTo(plan.profile)
   try {
     await waitingFor(`RabbitMQ and the gateway, ${profile}`, () =>
       stage.open({ ...plan, nodeArgs }),
@@ -114,15 +112,6 @@ function untilAborted(signal, work) {
     signal.addEventListener('abort', onAbort, { once: true })
   })
   return Promise.race([work, aborted]).finally(() => signal.removeEventListener('abort', onAbort))
-}
-
-/**
- * @param {string} dir
- * @param {string} name
- */
-function profilerArguments(dir, name) {
-  mkdirSync(dir, { recursive: true })
-  return ['--cpu-prof', `--cpu-prof-dir=${dir}`, `--cpu-prof-name=${name}.cpuprofile`]
 }
 
 /**

@@ -9,6 +9,8 @@ import {
   setLongQueuePolicy,
 } from '../scripts/broker/long-queues.mjs'
 import { PrivateBroker } from '../scripts/broker/private-broker.mjs'
+import { requireRabbitmqSbin } from '../scripts/broker/rabbitmq-package.mjs'
+import { inRoot } from '../scripts/paths.mjs'
 import { findPostgresBin } from '../scripts/postgres/postgres-package.mjs'
 import { PrivatePostgres } from '../scripts/postgres/private-postgres.mjs'
 import { Refusal } from '../scripts/process/progress.mjs'
@@ -77,6 +79,15 @@ export class Stage {
     this.#profile = profile
     this.#name = name
     this.#dir = mkdtempSync(join(tmpdir(), `ojs-rabbitmq-bench-${name}-`))
+  }
+
+  /**
+   * With this clone's build, and the RabbitMQ that is installed.
+   * @param {Partial<Setup>} [given]
+   */
+  async openBuilt(given = {}) {
+    const setup = { sbin: await requireRabbitmqSbin(), main: inRoot('dist', 'main.js') }
+    await this.open({ ...setup, nodeArgs: () => [], ...given })
   }
 
   /** @param {Setup} setup */

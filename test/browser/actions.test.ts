@@ -1,25 +1,13 @@
 import { expect, test } from 'vitest'
-import { vhostForAll } from '../support/broker/rabbit.ts'
-import { eventually, startTestGateway } from '../support/gateway/in-process.ts'
-import { forAll } from '../support/time/late.ts'
-import { browserForAll, visit } from './support/console.ts'
-import { NIGHTLY_HOUR, playScene } from './support/scene.ts'
+import { gatewayForAll } from '../operations/harness.ts'
+import { eventually } from '../support/gateway/in-process.ts'
+import { browserForAll, openedBy } from './support/console.ts'
+import { NIGHTLY_HOUR, sceneForAll } from './support/scene.ts'
 
-const vhost = vhostForAll()
-const gateway = forAll(
-  () => startTestGateway(vhost.url),
-  (each) => each.destroy(),
-)
-const scene = forAll(
-  () => playScene(gateway),
-  () => undefined,
-)
+const { gateway } = gatewayForAll()
+const scene = sceneForAll(gateway)
 const browser = browserForAll()
-const open = async (path: string) => {
-  const console = await visit(browser, gateway.url)
-  await console.go(path)
-  return console.page
-}
+const open = (path: string) => openedBy(browser, gateway.url, path)
 
 const ask = async (path: string) => (await gateway.request('GET', `/ojs/v1${path}`)).body
 

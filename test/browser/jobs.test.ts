@@ -1,28 +1,16 @@
 import { readFileSync } from 'node:fs'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { vhostForAll } from '../support/broker/rabbit.ts'
-import { eventually, startTestGateway } from '../support/gateway/in-process.ts'
-import { forAll } from '../support/time/late.ts'
-import { browserForAll, visit } from './support/console.ts'
-import { HOSTILE, playScene } from './support/scene.ts'
+import { gatewayForAll } from '../operations/harness.ts'
+import { eventually } from '../support/gateway/in-process.ts'
+import { browserForAll, openedBy, visit } from './support/console.ts'
+import { HOSTILE, sceneForAll } from './support/scene.ts'
 
 const FAR = '2099-01-01T00:00:00Z'
-const vhost = vhostForAll()
-const gateway = forAll(
-  () => startTestGateway(vhost.url),
-  (each) => each.destroy(),
-)
-const scene = forAll(
-  () => playScene(gateway),
-  () => undefined,
-)
+const { gateway } = gatewayForAll()
+const scene = sceneForAll(gateway)
 const browser = browserForAll()
-const open = async (path: string) => {
-  const console = await visit(browser, gateway.url)
-  await console.go(path)
-  return console.page
-}
+const open = (path: string) => openedBy(browser, gateway.url, path)
 
 const stateOf = async (id: string) => (await gateway.get(id)).body.job.state
 

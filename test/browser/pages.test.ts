@@ -2,8 +2,7 @@ import { mkdirSync } from 'node:fs'
 import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { testVariables } from '../../scripts/test/environment.mjs'
-import { vhostForAll } from '../support/broker/rabbit.ts'
-import { startTestGateway } from '../support/gateway/in-process.ts'
+import { gatewayForAll } from '../operations/harness.ts'
 import { forAll } from '../support/time/late.ts'
 import { browserForAll, cutIn, overflowOf, violationsOf, visit } from './support/console.ts'
 import { playScene, type Scene } from './support/scene.ts'
@@ -18,11 +17,7 @@ const MANAGEMENT = `http://127.0.0.1:${process.env[testVariables.managementPort]
 /** For a count of four figures. */
 const WAITS = { type: 'invoice.render', queue: 'mail', options: { pending: true } }
 
-const vhost = vhostForAll()
-const gateway = forAll(
-  () => startTestGateway(vhost.url, { OJS_MANAGEMENT_URL: MANAGEMENT }),
-  (each) => each.destroy(),
-)
+const { gateway } = gatewayForAll({ OJS_MANAGEMENT_URL: MANAGEMENT })
 const scene = forAll(
   async () => {
     // Before the others, so that no list begins with them.

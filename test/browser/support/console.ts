@@ -61,6 +61,13 @@ export async function visit(
   }
 }
 
+/** The page of a new visitor who opens this page of the console. */
+export async function openedBy(browser: Browser, url: string, path: string): Promise<Page> {
+  const { page, go } = await visit(browser, url)
+  await go(path)
+  return page
+}
+
 /** What axe finds against WCAG 2.2 AA. Put into the page from outside, since its policy lets nothing in. */
 export async function violationsOf(page: Page): Promise<string[]> {
   await page.evaluate(AXE_SOURCE)

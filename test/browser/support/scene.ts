@@ -1,5 +1,6 @@
 /** Jobs in every state, failures, workers, cron, workflows: what a gateway looks like in the afternoon. */
 import type { TestGateway } from '../../support/gateway/in-process.ts'
+import { forAll } from '../../support/time/late.ts'
 
 export interface Scene {
   /** Ids of jobs. */
@@ -23,6 +24,14 @@ export const HOSTILE = {
  * next hours would be on the pages of what comes soon.
  */
 export const NIGHTLY_HOUR = (new Date().getUTCHours() + 12) % 24
+
+/** Played before all tests of the file. */
+export function sceneForAll(gateway: TestGateway): Scene {
+  return forAll(
+    () => playScene(gateway),
+    () => undefined,
+  )
+}
 
 export async function playScene(gateway: TestGateway): Promise<Scene> {
   const push = async (type: string, queue: string, more: object = {}) =>

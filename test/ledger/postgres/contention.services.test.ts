@@ -97,6 +97,20 @@ async function writesOf(ledger: PostgresLedger): Promise<Writes> {
   return { begin, done, count: 5 }
 }
 
+/** A gateway whose group of writes has come to this point, and no further. */
+async function stoppedAt(point: PointOfGroup): Promise<{
+  old: Gateway
+  writes: Writes
+  begun: ReturnType<Writes['begin']>
+}> {
+  const old = await takeOver(gate.url)
+  const writes = await writesOf(old.ledger)
+  const stopped = gate.stopAt(point)
+  const begun = writes.begin()
+  await stopped
+  return { old, writes, begun }
+}
+
 /** What is kept in memory of each queue is what its rows say. */
 async function expectCounted({ known }: PostgresLedger): Promise<void> {
   const text = `SELECT queue, state, count(*) AS n FROM ${schema}.jobs GROUP BY 1, 2`
@@ -192,11 +206,7 @@ describe('a gateway that is taken over while a group of its writes is on the way
   it.each(POINTS)('%s, and goes on', async (_, pointOf) => {
     const point = pointOf()
     if (point.statement >= statements.length) return
-    const old = await takeOver(gate.url)
-    const writes = await writesOf(old.ledger)
-    const stopped = gate.stopAt(point)
-    const begun = writes.begin()
-    await stopped
+    const { old, writes, begun } = await stoppedAt(point)
     const takingOver = takeOver(url())
     await comesToRest(takingOver, point)
     gate.release()
@@ -214,11 +224,7 @@ describe('a gateway that is taken over while a group of its writes is on the way
   it.each(POINTS)('%s, and loses its connection', async (_, pointOf) => {
     const point = pointOf()
     if (point.statement >= statements.length) return
-    const old = await takeOver(gate.url)
-    const writes = await writesOf(old.ledger)
-    const stopped = gate.stopAt(point)
-    const begun = writes.begin()
-    await stopped
+    const { old, writes, begun } = await stoppedAt(point)
     const takingOver = takeOver(url())
     await comesToRest(takingOver, point)
     gate.cut()
@@ -233,11 +239,7 @@ describe('a gateway that is taken over while a group of its writes is on the way
   it.each(POINTS)('%s, and loses its connection before it is taken over', async (_, pointOf) => {
     const point = pointOf()
     if (point.statement >= statements.length) return
-    const old = await takeOver(gate.url)
-    const writes = await writesOf(old.ledger)
-    const stopped = gate.stopAt(point)
-    const begun = writes.begin()
-    await stopped
+    const { old, writes, begun } = await stoppedAt(point)
     gate.cut()
     // The slot says whether the group was committed; if not, it is done again.
     expect(answered(await begun)).toBe(true)
