@@ -1,15 +1,7 @@
 /** A native worker's report: starts and ends of attempts (docs/architecture.md §5). */
 import { historyLine } from '../../../job/history/changes.ts'
 import type { JobRow } from '../../../job/job.ts'
-import {
-  type Beginning,
-  boundAttempt,
-  type Decision,
-  decideReport,
-  planFailure,
-  type ReportedEvent,
-  type Said,
-} from '../../../job/native/report.ts'
+import { planFailure, type ReportedEvent } from '../../../job/native/report.ts'
 import { recordEnd, recordLateFailure } from '../../../job/retry/failure.ts'
 import { returned } from '../../../job/transitions/end.ts'
 import { failed, handedOver, leased } from '../../../job/transitions/lease.ts'
@@ -23,14 +15,7 @@ import {
 import { type Change, type KeptRow, recorded } from '../../../job/transitions/row.ts'
 import type { WithNews } from '../../ended.ts'
 import type { ReportResult, ReportTerms } from '../../native.ts'
-import {
-  applyEach,
-  IGNORED,
-  isOfAnother,
-  OF_ANOTHER,
-  settlementOf,
-  unapplied,
-} from '../../writes/reported.ts'
+import { applyEach, type Completed, type Failed, type ReportedRows } from '../../writes/reported.ts'
 import type { Draft } from '../group/draft.ts'
 import { adoptJob } from './adopt.ts'
 import { expireJob } from './end.ts'
@@ -44,63 +29,42 @@ export function applyReports(
   events: readonly ReportedEvent[],
   terms: ReportTerms,
 ): ReportResult[] {
-  return applyEach(events, {
-    started: (event) => applyStart(draft, event, terms),
-    dropped: (event) => noteDropped(draft, event),
-    expired: (event) => applyExpired(draft, event, terms),
-    released: (event, said) => applyRelease(draft, event, said, terms),
-    ended: (event, said) => applyEnd(draft, event, said, terms),
-    adopt: (event) => rowOf(draft, event, terms),
-  })
+  return applyEach(rowsOf(draft, terms), events)
 }
 
-function applyStart(draft: Draft, event: ReportedEvent, terms: ReportTerms): ReportResult {
-  const row = rowOf(draft, event, terms)
-  if (row !== null && isOfAnother(event, row)) return OF_ANOTHER
-  const isNext = row !== null && isNativeNext(row, event)
-  if (isNext && (row.outbox === null || row.workerId === null))
-    return { outcome: 'started', job: startNext(draft, row, event, terms), promoted: false }
-  const bounded = boundAttempt(event, row)
-  const decision = decideReport(bounded, row, terms.now)
-  if (row === null || decision.do !== 'start') return unapplied(decision)
-  const job = draft.job(begin(draft, bounded, terms, row, decision.begins))
-  return { outcome: 'started', job, promoted: decision.begins.promote }
+function rowsOf(draft: Draft, terms: ReportTerms): ReportedRows<KeptRow, KeptRow> {
+  const { now, cause } = terms
+  return {
+    now,
+    find: (id) => draft.row(id),
+    findOrAdopt: (event) => findOrAdopt(draft, event, now),
+    whole: (row) => row,
+    job: (row) => draft.job(row),
+    startNext: (event) => startNext(draft, event, terms),
+    completeAtOnce: (event, said) => completeAtOnce(draft, event, said, terms),
+    begin: (row, { attempt, workerId }, beginning) => {
+      const lease = { now, workerId, leaseMs: null, defaultLeaseMs: terms.defaultLeaseMs, cause }
+      return startNative(draft, row, { attempt, ...beginning }, lease)
+    },
+    complete: (row, event, said, isTimed) => complete(draft, row, event, said, isTimed, terms),
+    fail: (row, said) => fail(draft, row, said, terms),
+    amend: (event, said) => amend(draft, event, said, now),
+    expire: (row) => expireJob(draft, row, now, false, cause),
+    release: (row, { workerId }, messageAttempt) => {
+      const because = { reason: 'released', ...cause }
+      const line = historyLine(now, 'available', row.attempt, null, because)
+      const change = nativeReleased(row, { workerId, messageAttempt }, draft.nextNonce(), line)
+      return change && draft.job(draft.change(row, change))
+    },
+    leaveToLedger: (row) =>
+      applied(draft, row, handedOver(row, { generation: row.generation, attempt: row.attempt })) ??
+      row,
+    acknowledge: (row, attempt) => acknowledge(draft, row, attempt),
+    messageReturned: (row, attempt) => applied(draft, row, returned(row, row.generation, attempt)),
+  }
 }
 
-/** The usual start: the next attempt of an available job. */
-function startNext(
-  draft: Draft,
-  row: KeptRow,
-  { attempt, workerId }: ReportedEvent,
-  { now, defaultLeaseMs, cause }: ReportTerms,
-): JobRow {
-  const lease = { now, workerId, leaseMs: null, defaultLeaseMs }
-  const history = recorded(row, historyLine(now, 'active', attempt, workerId, cause))
-  const after = draft.change(row, { ...leased(row, 'native', lease), attempt, history })
-  draft.traffic.began(after, row)
-  return draft.job(after)
-}
-
-const RESUMED: Beginning = { skipped: [], promote: false }
-
-/** Starts the attempt that the event is about. `start` null: it had started, and only its lease ran out. */
-function begin(
-  draft: Draft,
-  { attempt, workerId }: ReportedEvent,
-  { now, defaultLeaseMs, cause }: ReportTerms,
-  row: KeptRow,
-  start: Beginning | null,
-): KeptRow {
-  const lease = { now, workerId, leaseMs: null, defaultLeaseMs, cause }
-  return startNative(draft, row, { attempt, ...(start ?? RESUMED) }, lease)
-}
-
-/**
- * An unknown id (a job that was published natively) is adopted if the report brought the job along. If it were
- * not, and the worker leaves the retry to the gateway, the job would be lost as soon as the worker acknowledges
- * its job message.
- */
-function rowOf(draft: Draft, event: ReportedEvent, { now }: ReportTerms): KeptRow | null {
+function findOrAdopt(draft: Draft, event: ReportedEvent, now: number): KeptRow | null {
   const { id, adopt } = event
   const known = draft.row(id)
   if (known !== null || adopt === undefined) return known
@@ -109,73 +73,25 @@ function rowOf(draft: Draft, event: ReportedEvent, { now }: ReportTerms): KeptRo
   return draft.row(id)
 }
 
-type Ended = Extract<Said, { event: 'completed' | 'failed' }>
-
-function applyEnd(
+function startNext(
   draft: Draft,
   event: ReportedEvent,
-  said: Ended,
-  terms: ReportTerms,
-): ReportResult {
-  const known = draft.row(event.id)
-  const isUsual = known !== null && said.event === 'completed'
-  const done = isUsual ? completeAtOnce(draft, known, event, said, terms) : null
-  if (done) return done
-  const row = rowOf(draft, event, terms)
-  if (row === null) return IGNORED
-  if (isOfAnother(event, row)) return OF_ANOTHER
-  const bounded = boundAttempt(event, row)
-  const decision = decideReport(bounded, row, terms.now)
-  if (decision.do === 'complete' || decision.do === 'fail')
-    return endAttempt(draft, bounded, said, terms, row, decision)
-  noteSettled(draft, bounded, said, row)
-  return decision.do === 'amend' ? amend(draft, event, said, terms) : unapplied(decision)
-}
-
-/** The same as the expiry of a waiting job, except that its job message is back. */
-function applyExpired(draft: Draft, event: ReportedEvent, terms: ReportTerms): ReportResult {
-  const row = rowOf(draft, event, terms)
-  if (isOfAnother(event, row)) return OF_ANOTHER
-  const decision = decideReport(event, row, terms.now)
-  if (row === null || decision.do !== 'expire') return noteDropped(draft, event)
-  return { outcome: 'expired', ...expireJob(draft, row, terms.now, false, terms.cause) }
-}
-
-/** The worker puts its job message back into the queue: the next execution is the same attempt again. */
-function applyRelease(
-  draft: Draft,
-  event: ReportedEvent,
-  { messageAttempt }: Extract<Said, { event: 'released' }>,
-  { now, cause }: ReportTerms,
-): ReportResult {
+  { now, defaultLeaseMs, cause }: ReportTerms,
+): JobRow | null {
   const row = draft.row(event.id)
-  if (isOfAnother(event, row)) return OF_ANOTHER
-  if (row === null || decideReport(event, row, now).do !== 'release') return IGNORED
-  const line = historyLine(now, 'available', row.attempt, null, { reason: 'released', ...cause })
-  const { workerId } = event
-  const change = nativeReleased(row, { workerId, messageAttempt }, draft.nextNonce(), line)
-  if (change === null) return IGNORED
-  return { outcome: 'released', job: draft.job(draft.change(row, change)) }
+  if (row === null || !isNativeNext(row, event)) return null
+  if (row.outbox !== null && row.workerId !== null) return null
+  const { attempt, workerId } = event
+  const lease = { now, workerId, leaseMs: null, defaultLeaseMs }
+  const history = recorded(row, historyLine(now, 'active', attempt, workerId, cause))
+  const after = draft.change(row, { ...leased(row, 'native', lease), attempt, history })
+  draft.traffic.began(after, row)
+  return draft.job(after)
 }
 
-/**
- * The worker has dropped the job message: an ended row may be pruned, and a running job goes on without it.
- */
-function noteDropped(draft: Draft, event: ReportedEvent): ReportResult {
-  const { id, generation, attempt } = event
-  const row = draft.row(id)
-  if (isOfAnother(event, row)) return OF_ANOTHER
-  if (!row || (generation ?? row.generation) !== row.generation) return IGNORED
-  const after = leaveToLedger(draft, event, row)
-  return noteAcknowledged(draft, after, attempt) ? { outcome: 'amended' } : IGNORED
-}
-
-/** Notes that the worker acknowledges the job message. False: `messageOut` was not cleared by this. */
-function noteAcknowledged(draft: Draft, row: KeptRow, attempt: number): boolean {
+function acknowledge(draft: Draft, row: KeptRow, attempt: number): boolean {
   const after = applied(draft, row, returned(row, row.generation, attempt))
   if (after === null) return false
-  // The copy was to be made by a nack when this job message came back to the gateway. Now it must be
-  // published.
   applied(draft, after, copyOwed(after, after.generation, draft.nextNonce()))
   return true
 }
@@ -185,30 +101,14 @@ function applied(draft: Draft, row: KeptRow, change: Change | null): KeptRow | n
   return change && draft.change(row, change)
 }
 
-/** The job is over or runs elsewhere, so the report changes no state; but the worker settles its delivery. */
-function noteSettled(draft: Draft, event: ReportedEvent, said: Ended, row: KeptRow): void {
-  const { attempt } = event
-  const settlement = settlementOf(event, said, row)
-  if (settlement === 'leave') leaveToLedger(draft, event, row)
-  else if (settlement === 'acknowledge') noteAcknowledged(draft, row, attempt)
-  else if (settlement === 'return') applied(draft, row, returned(row, row.generation, attempt))
-}
-
-/** The lease goes on without its job message: the worker that reports this attempt settles the delivery. */
-function leaveToLedger(draft: Draft, { attempt }: ReportedEvent, row: KeptRow): KeptRow {
-  const { generation } = row
-  const change = attempt === row.attempt ? handedOver(row, { generation, attempt }) : null
-  return applied(draft, row, change) ?? row
-}
-
-/** Completes the usual cases: the running attempt, or the next one of an available job. */
 function completeAtOnce(
   draft: Draft,
-  row: KeptRow,
   event: ReportedEvent,
-  { result, elapsedMs }: Extract<Said, { event: 'completed' }>,
+  { result, elapsedMs }: Completed,
   { now, cause }: ReportTerms,
 ): ReportResult | null {
+  const row = draft.row(event.id)
+  if (row === null) return null
   const { attempt, workerId } = event
   const done = { now, result, elapsedMs, workerId }
   const line = historyLine(now, 'completed', attempt, workerId, cause)
@@ -229,44 +129,27 @@ function completeAtOnce(
   return { outcome: 'completed', job, begun, promoted: false, news: draft.ended(next, job) }
 }
 
-function endAttempt(
+function complete(
   draft: Draft,
-  event: ReportedEvent,
-  said: Ended,
-  terms: ReportTerms,
   row: KeptRow,
-  { begins }: Extract<Decision, { do: 'complete' | 'fail' }>,
-): ReportResult {
-  // Null: the attempt had started before, and was running, or only its lease had run out.
-  const start = begins === 'resumed' ? null : begins
-  const running = begins === null ? row : begin(draft, event, terms, row, start)
-  const begun = start && draft.job(running)
-  const promoted = start?.promote ?? false
-  if (said.event === 'failed')
-    return { outcome: 'failed', ...fail(draft, running, said, terms), begun, promoted }
-  const { now, cause } = terms
-  const { result, elapsedMs } = said
-  const { workerId } = event
-  const line = historyLine(now, 'completed', running.attempt, workerId, cause)
-  const { generation, attempt } = running
-  const change = nativeDone(
-    running,
-    { generation, attempt },
-    { now, result, elapsedMs, workerId },
-    line,
-  )
-  const after = applied(draft, running, change)
+  { workerId }: ReportedEvent,
+  { result, elapsedMs }: Completed,
+  isTimed: boolean,
+  { now, cause }: ReportTerms,
+): { job: JobRow } & WithNews {
+  const { generation, attempt } = row
+  const line = historyLine(now, 'completed', attempt, workerId, cause)
+  const done = { now, result, elapsedMs, workerId }
+  const after = applied(draft, row, nativeDone(row, { generation, attempt }, done, line))
   if (after === null) throw new Error('bug: an attempt that runs could not be completed')
-  // If nobody had reported the start, `startedAt` was set just now and says nothing.
-  const isTimed = begins === null || (elapsedMs !== undefined && !promoted)
   const job = completedJob(draft, after, { isTimed, elapsedMs })
-  return { outcome: 'completed', job, begun, promoted, news: draft.ended(after, job) }
+  return { job, news: draft.ended(after, job) }
 }
 
 function fail(
   draft: Draft,
   row: KeptRow,
-  said: Extract<Said, { event: 'failed' }>,
+  said: Failed,
   terms: ReportTerms,
 ): { job: JobRow; isCounted: boolean } & WithNews {
   const { now, cause } = terms
@@ -293,19 +176,13 @@ function fail(
   return { job: settledJob, isCounted, news }
 }
 
-/** Fills in the error of an attempt that was recorded without a report. Changes nothing but that record. */
-function amend(
-  draft: Draft,
-  { id, attempt }: ReportedEvent,
-  said: Ended,
-  { now }: ReportTerms,
-): ReportResult {
+function amend(draft: Draft, { id, attempt }: ReportedEvent, said: Failed, now: number): boolean {
   const row = draft.row(id)
-  if (said.event !== 'failed' || row === null) return IGNORED
+  if (row === null) return false
   const { errors, error } = draft.job(row)
   const late = recordLateFailure(errors, attempt, said.failure, now)
-  if (late === null) return IGNORED
+  if (late === null) return false
   const amended = error === null ? null : (late.error ?? error)
   draft.change(row, { errors: late.errors, error: amended })
-  return { outcome: 'amended' }
+  return true
 }

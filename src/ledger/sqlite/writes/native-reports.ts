@@ -1,27 +1,17 @@
 /** A native worker's report: starts and ends of attempts (docs/architecture.md §5). */
 import { historyLine } from '../../../job/history/changes.ts'
 import type { JobRow, JobStanding } from '../../../job/job.ts'
-import {
-  type Beginning,
-  boundAttempt,
-  type Decision,
-  decideReport,
-  planFailure,
-  type ReportedEvent,
-  type Said,
-} from '../../../job/native/report.ts'
+import { planFailure, type ReportedEvent } from '../../../job/native/report.ts'
 import { retryQueueKey } from '../../../job/retry/backoff.ts'
 import { recordEnd, recordLateFailure } from '../../../job/retry/failure.ts'
 import type { WithNews } from '../../ended.ts'
 import type { ReportResult, ReportTerms } from '../../native.ts'
 import {
   applyEach,
-  IGNORED,
-  isOfAnother,
+  type Completed,
+  type Failed,
   MAX_RECORDED_RETRY_QUEUES,
-  OF_ANOTHER,
-  settlementOf,
-  unapplied,
+  type ReportedRows,
 } from '../../writes/reported.ts'
 import { freed, wentBack } from '../concurrency/lines.ts'
 import type { Fenced } from '../sql/lease.ts'
@@ -39,57 +29,50 @@ export function applyReports(
   events: readonly ReportedEvent[],
   terms: ReportTerms,
 ): ReportResult[] {
-  return applyEach(events, {
-    started: (event) => applyStart(store, event, terms),
-    dropped: (event) => noteDropped(store, event),
-    expired: (event) => applyExpired(store, event, terms),
-    released: (event, said) => applyRelease(store, event, said, terms),
-    ended: (event, said) => applyEnd(store, event, said, terms),
-    adopt: (event) => standingOf(store, event, terms),
-  })
-}
-
-function applyStart(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
-  const { id, generation, attempt, workerId, ofQueue = null } = event
-  const lease = [workerId, null, terms.defaultLeaseMs, terms.now] as const
-  const line = historyLine(terms.now, 'active', attempt, workerId, terms.cause)
-  const { nativeNext } = store.statements
-  const next = toJobRow(nativeNext.get(...lease, id, generation, attempt, ofQueue, line))
-  if (next) {
-    started(store, next, AVAILABLE)
-    return { outcome: 'started', job: next, promoted: false }
-  }
-  const standing = standingOf(store, event, terms)
-  if (isOfAnother(event, standing)) return OF_ANOTHER
-  const bounded = boundAttempt(event, standing)
-  const decision = decideReport(bounded, standing, terms.now)
-  if (standing === null || decision.do !== 'start') return unapplied(decision)
-  const row = changed(store.statements.find.get(id))
-  const job = begin(store, bounded, terms, row, decision.begins)
-  return { outcome: 'started', job, promoted: decision.begins.promote }
-}
-
-const RESUMED: Beginning = { skipped: [], promote: false }
-
-/** Starts the attempt that the event is about. `start` null: it had started, and only its lease ran out. */
-function begin(
-  store: Store,
-  { attempt, workerId }: ReportedEvent,
-  { now, defaultLeaseMs, cause }: ReportTerms,
-  row: JobRow,
-  start: Beginning | null,
-): JobRow {
-  const lease = { now, workerId, leaseMs: null, defaultLeaseMs, cause }
-  return startNative(store, row, { attempt, ...(start ?? RESUMED) }, lease)
+  return applyEach(rowsOf(store, terms), events)
 }
 
 /**
- * Reads the row without its long texts, which are read later and only if something changes: a report may
- * name a thousand jobs. An unknown id (a job that was published natively) is adopted if the report brought
- * the job along. If it were not, and the worker leaves the retry to the gateway, the job would be lost as
- * soon as the worker acknowledges its job message.
+ * Rows are read without their long texts, which are read later and only if something changes: a report may name a
+ * thousand jobs.
  */
-function standingOf(store: Store, event: ReportedEvent, { now }: ReportTerms): JobStanding | null {
+function rowsOf(store: Store, terms: ReportTerms): ReportedRows<JobStanding, JobRow> {
+  const { statements, nonces } = store
+  const { now, cause } = terms
+  const whole = ({ id }: JobStanding) => changed(statements.find.get(id))
+  const messageReturned = ({ id, generation }: JobStanding, attempt: number) =>
+    statements.messageReturned.run(id, generation, attempt).changes === 1
+  return {
+    now,
+    find: (id) => toStanding(statements.standing.get(id)),
+    findOrAdopt: (event) => findOrAdopt(store, event, now),
+    whole,
+    job: (row) => row,
+    startNext: (event) => startNext(store, event, terms),
+    completeAtOnce: (event, said) => completeAtOnce(store, event, said, terms),
+    begin: (row, { attempt, workerId }, beginning) => {
+      const lease = { now, workerId, leaseMs: null, defaultLeaseMs: terms.defaultLeaseMs, cause }
+      return startNative(store, row, { attempt, ...beginning }, lease)
+    },
+    complete: (row, event, said, isTimed) => complete(store, row, event, said, isTimed, terms),
+    fail: (row, said) => fail(store, row, said, terms),
+    amend: (event, said) => amend(store, event, said, now),
+    expire: (row) => expireJob(store, whole(row), now, { messageOut: false, cause }),
+    release: (row, event, messageAttempt) => release(store, row, event, messageAttempt, terms),
+    leaveToLedger: (row) => {
+      statements.handOver.run(row.id, row.generation, row.attempt)
+      return row
+    },
+    acknowledge: (row, attempt) => {
+      const isBack = messageReturned(row, attempt)
+      if (isBack) statements.oweCopy.run(row.id, row.generation, nonces.next())
+      return isBack
+    },
+    messageReturned,
+  }
+}
+
+function findOrAdopt(store: Store, event: ReportedEvent, now: number): JobStanding | null {
   const { standing } = store.statements
   const { id, adopt } = event
   const known = toStanding(standing.get(id))
@@ -99,99 +82,36 @@ function standingOf(store: Store, event: ReportedEvent, { now }: ReportTerms): J
   return toStanding(standing.get(id))
 }
 
-type Ended = Extract<Said, { event: 'completed' | 'failed' }>
-type Completed = Extract<Said, { event: 'completed' }>
-
-function applyEnd(
+function startNext(
   store: Store,
-  event: ReportedEvent,
-  said: Ended,
-  terms: ReportTerms,
-): ReportResult {
-  const done = said.event === 'completed' ? completeAtOnce(store, event, said, terms) : null
-  if (done) return done
-  const standing = standingOf(store, event, terms)
-  if (standing === null) return IGNORED
-  if (isOfAnother(event, standing)) return OF_ANOTHER
-  const bounded = boundAttempt(event, standing)
-  const decision = decideReport(bounded, standing, terms.now)
-  const row = () => changed(store.statements.find.get(event.id))
-  if (decision.do === 'complete' || decision.do === 'fail') {
-    return endAttempt(store, bounded, said, terms, row(), decision)
-  }
-  noteSettled(store, bounded, said, standing)
-  return decision.do === 'amend' ? amend(store, event, said, terms, row()) : unapplied(decision)
+  { id, generation, attempt, workerId, ofQueue = null }: ReportedEvent,
+  { now, defaultLeaseMs, cause }: ReportTerms,
+): JobRow | null {
+  const lease = [workerId, null, defaultLeaseMs, now] as const
+  const line = historyLine(now, 'active', attempt, workerId, cause)
+  const { nativeNext } = store.statements
+  const next = toJobRow(nativeNext.get(...lease, id, generation, attempt, ofQueue, line))
+  if (next) started(store, next, AVAILABLE)
+  return next
 }
 
-/** The same as the expiry of a waiting job, except that its job message is back. */
-function applyExpired(store: Store, event: ReportedEvent, terms: ReportTerms): ReportResult {
-  const standing = standingOf(store, event, terms)
-  if (isOfAnother(event, standing)) return OF_ANOTHER
-  const decision = decideReport(event, standing, terms.now)
-  if (standing === null || decision.do !== 'expire') return noteDropped(store, event)
-  const row = changed(store.statements.find.get(event.id))
-  const gone = { messageOut: false, cause: terms.cause }
-  return { outcome: 'expired', ...expireJob(store, row, terms.now, gone) }
-}
-
-/** The worker puts its job message back into the queue: the next execution is the same attempt again. */
-function applyRelease(
+function release(
   store: Store,
-  event: ReportedEvent,
-  { messageAttempt }: Extract<Said, { event: 'released' }>,
-  terms: ReportTerms,
-): ReportResult {
+  { id, generation, attempt }: JobStanding,
+  { workerId }: ReportedEvent,
+  messageAttempt: number,
+  { now, cause }: ReportTerms,
+): JobRow {
   const { statements, counter, nonces } = store
-  const row = toJobRow(statements.find.get(event.id))
-  if (isOfAnother(event, row)) return OF_ANOTHER
-  if (row === null || decideReport(event, row, terms.now).do !== 'release') return IGNORED
-  const { id, generation, attempt } = row
-  const fence = [id, generation, attempt, event.workerId] as const
-  const cause = { reason: 'released', ...terms.cause }
-  const line = historyLine(terms.now, 'available', attempt, null, cause)
+  const fence = [id, generation, attempt, workerId] as const
+  const line = historyLine(now, 'available', attempt, null, { reason: 'released', ...cause })
   const job = changed(statements.nativeRelease.get(...fence, nonces.next(), messageAttempt, line))
   counter.moved(job.queue, 'active', 'available')
   if (job.holder === 'native') counter.moved(job.queue, null, 'with_native')
-  return { outcome: 'released', job: wentBack(store, job) }
+  return wentBack(store, job)
 }
 
-/**
- * The worker has dropped the job message: an ended row may be pruned, and a running job goes on without it.
- */
-function noteDropped(store: Store, event: ReportedEvent): ReportResult {
-  const { id, generation, attempt } = event
-  const row = toStanding(store.statements.standing.get(id))
-  if (isOfAnother(event, row)) return OF_ANOTHER
-  if (!row || (generation ?? row.generation) !== row.generation) return IGNORED
-  leaveToLedger(store, event, row)
-  return noteAcknowledged(store, row, attempt) ? { outcome: 'amended' } : IGNORED
-}
-
-/** Notes that the worker acknowledges the job message. False: `messageOut` was not cleared by this. */
-function noteAcknowledged(store: Store, { id, generation }: JobStanding, attempt: number): boolean {
-  const { statements, nonces } = store
-  const isBack = statements.messageReturned.run(id, generation, attempt).changes === 1
-  // The copy was to be made by a nack when this job message came back to the gateway. Now it must be
-  // published.
-  if (isBack) statements.oweCopy.run(id, generation, nonces.next())
-  return isBack
-}
-
-/** The job is over or runs elsewhere, so the report changes no state; but the worker settles its delivery. */
-function noteSettled(store: Store, event: ReportedEvent, said: Ended, row: JobStanding): void {
-  const settlement = settlementOf(event, said, row)
-  if (settlement === 'leave') leaveToLedger(store, event, row)
-  else if (settlement === 'acknowledge') noteAcknowledged(store, row, event.attempt)
-  else if (settlement === 'return')
-    store.statements.messageReturned.run(row.id, row.generation, event.attempt)
-}
-
-/** The lease goes on without its job message: the worker that reports this attempt settles the delivery. */
-function leaveToLedger(store: Store, { attempt }: ReportedEvent, row: JobStanding): void {
-  if (attempt === row.attempt) store.statements.handOver.run(row.id, row.generation, attempt)
-}
-
-/** Completes the usual cases in one statement: the running attempt, or the next one of an available job. */
+/** In one statement. */
 function completeAtOnce(
   store: Store,
   { id, generation, attempt, workerId, ofQueue = null }: ReportedEvent,
@@ -218,38 +138,24 @@ function completeAtOnce(
   return { outcome: 'completed', job: next, begun, promoted: false, news }
 }
 
-function endAttempt(
+function complete(
   store: Store,
-  event: ReportedEvent,
-  said: Ended,
-  terms: ReportTerms,
-  row: JobRow,
-  decision: Extract<Decision, { do: 'complete' | 'fail' }>,
-): ReportResult {
-  const { begins } = decision
-  // Null: the attempt had started before, and was running, or only its lease had run out.
-  const start = begins === 'resumed' ? null : begins
-  const running = begins === null ? row : begin(store, event, terms, row, start)
-  const promoted = start?.promote ?? false
-  const whence = { begun: start && running, promoted }
-  if (said.event === 'failed') {
-    return { outcome: 'failed', ...fail(store, running, said, terms), ...whence }
-  }
-  const { id, generation, attempt } = running
-  const { result, elapsedMs } = said
-  const done = [id, generation, attempt, terms.now, result, elapsedMs ?? null] as const
-  const line = historyLine(terms.now, 'completed', attempt, event.workerId, terms.cause)
-  const job = changed(store.statements.nativeDone.get(...done, event.workerId, null, line))
-  // If nobody had reported the start, `startedAt` was set just now and says nothing.
-  const isTimed = begins === null || (elapsedMs !== undefined && !promoted)
-  const news = ended(store, job, ACTIVE, { isTimed, elapsedMs })
-  return { outcome: 'completed', job, ...whence, news }
+  { id, generation, attempt }: JobRow,
+  { workerId }: ReportedEvent,
+  { result, elapsedMs }: Completed,
+  isTimed: boolean,
+  { now, cause }: ReportTerms,
+): { job: JobRow } & WithNews {
+  const done = [id, generation, attempt, now, result, elapsedMs ?? null] as const
+  const line = historyLine(now, 'completed', attempt, workerId, cause)
+  const job = changed(store.statements.nativeDone.get(...done, workerId, null, line))
+  return { job, news: ended(store, job, ACTIVE, { isTimed, elapsedMs }) }
 }
 
 function fail(
   store: Store,
   row: JobRow,
-  said: Extract<Said, { event: 'failed' }>,
+  said: Failed,
   terms: ReportTerms,
 ): { job: JobRow; isCounted: boolean } & WithNews {
   const { now, cause } = terms
@@ -289,18 +195,10 @@ function recordRetryQueue(store: Store, queue: string, delayMs: number): void {
   store.retryQueues.record({ queue, delayMs })
 }
 
-/** Fills in the error of an attempt that was recorded without a report. Changes nothing but that record. */
-function amend(
-  store: Store,
-  { attempt }: ReportedEvent,
-  said: Ended,
-  { now }: ReportTerms,
-  row: JobRow,
-): ReportResult {
-  if (said.event !== 'failed') return IGNORED
+function amend(store: Store, { id, attempt }: ReportedEvent, said: Failed, now: number): boolean {
+  const row = changed(store.statements.find.get(id))
   const late = recordLateFailure(row.errors, attempt, said.failure, now)
-  if (late === null) return IGNORED
-  const { id, generation } = row
-  store.statements.amendErrors.run(id, generation, row.attempt, late.error, late.errors)
-  return { outcome: 'amended' }
+  if (late === null) return false
+  store.statements.amendErrors.run(id, row.generation, row.attempt, late.error, late.errors)
+  return true
 }
