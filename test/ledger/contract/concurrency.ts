@@ -489,7 +489,8 @@ export function concurrencyContract({ harness, ledger, row, runs }: UnderTest): 
       await running(1)
       const id = await push(1, { queue: 'native' })
       expect(await claimNative(id, { attempt: 2 })).toEqual({ decision: 'drop', attempt: 2 })
-      expect(await row(id)).toMatchObject({ state: 'available', holder: 'ledger', attempt: 1 })
+      const held = { state: 'available', holder: 'ledger', attempt: 1, messageOut: false }
+      expect(await row(id)).toMatchObject(held)
       expect(ledger.known.held('native')).toBe(1)
     })
 
