@@ -36,7 +36,13 @@ function listed(heading: string, column: number): string[] {
     .flatMap((line) => found(line.split('|')[column] ?? '', /`(\w+)`/g))
 }
 
-const OF_CHANGES = ['worker_deregistered', 'deregistered', 'purged']
+const OF_CHANGES = [
+  'attempts_exhausted',
+  'dead_lettered',
+  'deregistered',
+  'purged',
+  'worker_deregistered',
+]
 
 test('docs/operate/operations.md explains exactly the reasons of errors that the sources have', () => {
   const refusals = readFileSync(join(ROOT, 'src/broker/broker-errors.ts'), 'utf8')

@@ -4,7 +4,7 @@ import { type Arrival, decideArrival, isClaimable, isFromElsewhere } from '../..
 import { historyLine } from '../../../job/history/changes.ts'
 import { isTerminal, type JobRow } from '../../../job/job.ts'
 import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'
-import { retryPolicyOf } from '../../../job/retry/retry-policy.ts'
+import { exhausting } from '../../../job/transitions/discards.ts'
 import { isNextAttempt, leased } from '../../../job/transitions/lease.ts'
 import { type KeptRow, recorded } from '../../../job/transitions/row.ts'
 import type { ClaimedMessage, ClaimResult, ClaimTerms } from '../../leases.ts'
@@ -69,7 +69,7 @@ function applyArrival(
       return { verdict: 'claimed', job: resuming, ...(arrival.promote && { promoted: true }) }
     }
     case 'exhaust':
-      return exhaust(draft, message, terms, row, arrival)
+      return exhaust(draft, message, row, arrival, now)
     case 'expire':
       return { verdict: 'expired', ...expireJob(draft, row, now, true) }
     case 'hand-over':
@@ -113,23 +113,15 @@ function adopt(draft: Draft, message: ClaimedMessage, terms: ClaimTerms): ClaimR
   return claimNext(draft, message, terms, row)
 }
 
-/** Discards a job that has no attempt left. The copy in the DLX queue is owed. */
 function exhaust(
   draft: Draft,
   message: ClaimedMessage,
-  terms: ClaimTerms,
   row: KeptRow,
   { skipped }: Extract<Arrival, { do: 'exhaust' }>,
+  now: number,
 ): ClaimResult {
-  const before = draft.job(row)
-  const { error, errors } = recordSkipped(before, skipped, reportedBy(message), terms.now)
-  const isDeadLetter = retryPolicyOf(before).onExhaustion !== 'discard'
-  // Attempts that no worker reported were made all the same.
-  const attempt = Math.max(row.attempt, skipped.at(-1) ?? 0)
-  const cause = { reason: 'attempts_exhausted' }
-  const ends = { completedAt: terms.now, deadLetterCopied: false, messageOut: true }
-  const discard = { error, errors, attempt, isDeadLetter, ...ends, cause }
-  return { verdict: 'exhausted', ...discardJob(draft, row, terms.now, discard) }
+  const discard = exhausting(draft.job(row), skipped, reportedBy(message), now)
+  return { verdict: 'exhausted', ...discardJob(draft, row, now, discard) }
 }
 
 function reportedBy(message: ClaimedMessage): ReportedError | null {

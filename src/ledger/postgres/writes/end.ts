@@ -1,17 +1,16 @@
 /** Discards and cancels jobs, and notes their copies in DLX queues. */
 import { OjsError } from '../../../errors.ts'
 import { isFromElsewhere } from '../../../job/arrival.ts'
-import { EXPIRED, mayDie } from '../../../job/dead-letter.ts'
+import { mayDie } from '../../../job/dead-letter.ts'
 import { type Cause, historyLine } from '../../../job/history/changes.ts'
 import { isErased, isTerminal, type JobRow } from '../../../job/job.ts'
-import { isListedWhenExpired, retryPolicyOf } from '../../../job/retry/retry-policy.ts'
 import type { Stale } from '../../../job/stale.ts'
 import { canBecome } from '../../../job/states.ts'
+import { type Discarding, dying, expiring } from '../../../job/transitions/discards.ts'
 import {
   cancelled,
   copied,
   copyPublished,
-  type Discard,
   discarded,
   returned,
 } from '../../../job/transitions/end.ts'
@@ -34,7 +33,7 @@ export function discardJob(
   draft: Draft,
   row: KeptRow,
   now: number,
-  { cause, ...discard }: Discard & { cause: Cause },
+  { cause, ...discard }: Discarding,
 ): Ended {
   const line = historyLine(now, 'discarded', discard.attempt, null, cause)
   const job = draft.job(draft.change(row, discarded(row, now, discard, line)))
@@ -47,14 +46,9 @@ export function expireJob(
   row: KeptRow,
   now: number,
   messageOut: boolean,
-  given: Cause = {},
+  cause?: Cause,
 ): Ended {
-  const before = draft.job(row)
-  const { errors, attempt } = before
-  const isDeadLetter = isListedWhenExpired(retryPolicyOf(before))
-  const record = { error: EXPIRED, errors, attempt }
-  const ends = { completedAt: null, deadLetterCopied: true, isDeadLetter, messageOut }
-  return discardJob(draft, row, now, { ...record, ...ends, cause: { ...given, reason: 'expired' } })
+  return discardJob(draft, row, now, expiring(draft.job(row), messageOut, cause))
 }
 
 export function cancelJob(
@@ -150,21 +144,10 @@ function adoptDead(draft: Draft, message: DeadMessage, now: number): DeadOutcome
 }
 
 function discardRow(draft: Draft, message: DeadMessage, row: KeptRow, now: number): Ended {
-  const { error, errors, isDeadLetter, isCounted = false } = message.describe(draft.job(row))
-  if (!message.isExpired && !isCounted) draft.traffic.failed(row.queue, now)
-  if (!isDeadLetter) draft.staleCopy(row.queue)
-  return discardJob(draft, row, now, {
-    error,
-    errors,
-    isDeadLetter,
-    // The job message of a native worker keeps its number through later attempts, so it may be behind the
-    // row.
-    attempt: message.isExpired ? row.attempt : Math.max(message.attempt, row.attempt),
-    completedAt: message.isExpired ? null : now,
-    deadLetterCopied: true,
-    messageOut: false,
-    cause: { reason: 'dead_lettered' },
-  })
+  const record = message.describe(draft.job(row))
+  if (!message.isExpired && !record.isCounted) draft.traffic.failed(row.queue, now)
+  if (!record.isDeadLetter) draft.staleCopy(row.queue)
+  return discardJob(draft, row, now, dying(message, row, record, now))
 }
 
 /**

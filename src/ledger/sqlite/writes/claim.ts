@@ -4,7 +4,7 @@ import { type Arrival, decideArrival, isClaimable, isFromElsewhere } from '../..
 import { historyLine } from '../../../job/history/changes.ts'
 import type { JobRow } from '../../../job/job.ts'
 import { type ReportedError, recordSkipped } from '../../../job/retry/failure.ts'
-import { retryPolicyOf } from '../../../job/retry/retry-policy.ts'
+import { exhausting } from '../../../job/transitions/discards.ts'
 import type { ClaimedMessage, ClaimResult, ClaimTerms } from '../../leases.ts'
 import type { Protect } from '../commit/group-commit.ts'
 import { holdArrived, mayBegin } from '../concurrency/lines.ts'
@@ -83,7 +83,7 @@ function applyArrival(
       return { verdict: 'claimed', job: resumed, ...(arrival.promote && { promoted: true }) }
     }
     case 'exhaust':
-      return exhaust(store, jobMessage, terms, row, arrival)
+      return exhaust(store, jobMessage, row, arrival, terms.now)
     case 'expire':
       return { verdict: 'expired', ...expireJob(store, row, terms.now, { messageOut: true }) }
     case 'hand-over':
@@ -127,22 +127,15 @@ function adopt(store: Store, jobMessage: ClaimedMessage, terms: ClaimTerms): Cla
     : applyArrival(store, jobMessage, terms, row)
 }
 
-/** Discards a job that has no attempt left. The copy in the DLX queue is owed. */
 function exhaust(
   store: Store,
   jobMessage: ClaimedMessage,
-  terms: ClaimTerms,
   row: JobRow,
-  arrival: Extract<Arrival, { do: 'exhaust' }>,
+  { skipped }: Extract<Arrival, { do: 'exhaust' }>,
+  now: number,
 ): ClaimResult {
-  const record = recordSkipped(row, arrival.skipped, reportedBy(jobMessage), terms.now)
-  const isDeadLetter = retryPolicyOf(row).onExhaustion !== 'discard'
-  // Attempts that no worker reported were made all the same.
-  const attempt = Math.max(row.attempt, arrival.skipped.at(-1) ?? 0)
-  const cause = { reason: 'attempts_exhausted' }
-  const ends = { attempt, completedAt: terms.now, deadLetterCopied: false, isDeadLetter, cause }
-  const discarded = discardJob(store, row, terms.now, { ...record, ...ends, messageOut: true })
-  return { verdict: 'exhausted', ...discarded }
+  const discard = exhausting(row, skipped, reportedBy(jobMessage), now)
+  return { verdict: 'exhausted', ...discardJob(store, row, now, discard) }
 }
 
 /**

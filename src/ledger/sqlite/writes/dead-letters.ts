@@ -4,6 +4,7 @@ import { isFromElsewhere } from '../../../job/arrival.ts'
 import { mayDie } from '../../../job/dead-letter.ts'
 import { type Cause, historyLine } from '../../../job/history/changes.ts'
 import { isErased, isTerminal, type JobRow } from '../../../job/job.ts'
+import { dying } from '../../../job/transitions/discards.ts'
 import type { KeyHolder } from '../../enqueued.ts'
 import type { DeadMessage, DeadOutcome } from '../../native.ts'
 import { inTurn } from '../concurrency/lines.ts'
@@ -74,21 +75,10 @@ function adoptDead(store: Store, jobMessage: DeadMessage, { now }: Times): DeadO
 }
 
 function discardRow(store: Store, jobMessage: DeadMessage, row: JobRow, now: number): DeadOutcome {
-  const { error, errors, isDeadLetter, isCounted = false } = jobMessage.describe(row)
-  const discarded = discardJob(store, row, now, {
-    error,
-    errors,
-    isDeadLetter,
-    // The job message of a native worker keeps its number through later attempts, so it may be behind the
-    // row.
-    attempt: jobMessage.isExpired ? row.attempt : Math.max(jobMessage.attempt, row.attempt),
-    completedAt: jobMessage.isExpired ? null : now,
-    deadLetterCopied: true,
-    messageOut: false,
-    cause: { reason: 'dead_lettered' },
-  })
-  if (!jobMessage.isExpired && !isCounted) store.traffic.note.failed(row.queue, now)
-  if (!isDeadLetter) store.stale.add(row.queue)
+  const record = jobMessage.describe(row)
+  const discarded = discardJob(store, row, now, dying(jobMessage, row, record, now))
+  if (!jobMessage.isExpired && !record.isCounted) store.traffic.note.failed(row.queue, now)
+  if (!record.isDeadLetter) store.stale.add(row.queue)
   return { outcome: 'discarded', ...discarded }
 }
 

@@ -1,20 +1,16 @@
 /** Discards a job that runs no further attempt, or has expired. */
-import { EXPIRED } from '../../../job/dead-letter.ts'
 import { type Cause, historyLine } from '../../../job/history/changes.ts'
 import type { JobRow } from '../../../job/job.ts'
-import { isListedWhenExpired, retryPolicyOf } from '../../../job/retry/retry-policy.ts'
-import type { Discard as DiscardedColumns } from '../../../job/transitions/end.ts'
+import { type Discarding, expiring } from '../../../job/transitions/discards.ts'
 import type { WithNews } from '../../ended.ts'
 import { changed } from '../sql/rows.ts'
 import type { Store } from '../state/store.ts'
 import { ended } from './attempt-counts.ts'
 
-type Discard = DiscardedColumns & { cause: Cause }
-
 type Discarded = { job: JobRow } & WithNews
 
 /** Discards a job that runs no further attempt. In the write that read `row`. */
-export function discardJob(store: Store, row: JobRow, now: number, change: Discard): Discarded {
+export function discardJob(store: Store, row: JobRow, now: number, change: Discarding): Discarded {
   const job = changed(
     store.statements.discard.get(
       row.id,
@@ -42,15 +38,5 @@ export function expireJob(
   now: number,
   { messageOut, cause }: Pick<JobRow, 'messageOut'> & { cause?: Cause | undefined },
 ): Discarded {
-  const { errors, attempt } = row
-  const isDeadLetter = isListedWhenExpired(retryPolicyOf(row))
-  const because = { ...cause, reason: 'expired' }
-  const ends = {
-    completedAt: null,
-    deadLetterCopied: true,
-    isDeadLetter,
-    messageOut,
-    cause: because,
-  }
-  return discardJob(store, row, now, { error: EXPIRED, errors, attempt, ...ends })
+  return discardJob(store, row, now, expiring(row, messageOut, cause))
 }
