@@ -5,7 +5,9 @@ import { Connection } from '../../src/broker/connection/connection.ts'
 import type { ConnectionOptions } from '../../src/broker/connection/connection-options.ts'
 import { Denials } from '../../src/broker/connection/permissions.ts'
 import type { ConsumerChannel } from '../../src/broker/consume/consumer-channel.ts'
+import { Deliveries, type DeliveriesDeps } from '../../src/broker/consume/deliveries.ts'
 import { QueueConsumer } from '../../src/broker/consume/queue-consumer.ts'
+import { createNames } from '../../src/broker/names.ts'
 import { type BrokerObserver, SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import type { BrokerDeps, BrokerHooks, BrokerOptions } from '../../src/broker/options.ts'
 import { RabbitBroker } from '../../src/broker/rabbit-broker.ts'
@@ -20,6 +22,32 @@ import { createLogger, type Logger, type LogLevel } from '../../src/logger.ts'
 import { newJob } from '../support/gateway/jobs.ts'
 
 export const logger = createLogger((process.env['OJS_TEST_LOG'] ?? 'silent') as LogLevel)
+
+/** Deliveries over a connection that the test makes, or a real one; `over`: what matters to it. */
+export function deliveriesOn(connection: object, over: Partial<DeliveriesDeps> = {}): Deliveries {
+  return new Deliveries({
+    connection: connection as Connection,
+    denials: newDenials(),
+    names: createNames(''),
+    clock: systemClock(),
+    logger,
+    random: () => 0.5,
+    observer: SILENT_OBSERVER,
+    ...{
+      prefetch: 32,
+      maxConsumerChannels: 4,
+      consumerPriority: 0,
+      idleMs: 600_000,
+      instance: 'i',
+    },
+    isReady: () => true,
+    isPaused: () => false,
+    lookUp: async () => 'exists',
+    countConsumers: async () => new Map(),
+    onQueueGone: () => {},
+    ...over,
+  })
+}
 
 export interface Seen {
   event: string

@@ -1,12 +1,8 @@
 import { EventEmitter } from 'node:events'
 import type { Channel, ConsumeMessage } from 'amqplib'
 import { expect, it } from 'vitest'
-import type { Connection } from '../../src/broker/connection/connection.ts'
-import { Deliveries } from '../../src/broker/consume/deliveries.ts'
-import { createNames } from '../../src/broker/names.ts'
-import { SILENT_OBSERVER } from '../../src/broker/observer.ts'
 import { systemClock } from '../../src/clock.ts'
-import { idsOf, logger, newDenials, request } from './harness.ts'
+import { deliveriesOn, idsOf, request } from './harness.ts'
 
 type Deliver = (message: ConsumeMessage) => void
 
@@ -48,26 +44,8 @@ function start(clock = systemClock()) {
     isCrowded: false,
     listen: () => {},
     openChannel: async () => new SilentChannel(onWell) as unknown as Channel,
-  } as unknown as Connection
-  const deliveries = new Deliveries({
-    connection,
-    denials: newDenials(),
-    names: createNames(''),
-    clock,
-    logger,
-    random: () => 0.5,
-    observer: SILENT_OBSERVER,
-    prefetch: 32,
-    maxConsumerChannels: 4,
-    consumerPriority: 0,
-    idleMs: 600_000,
-    instance: 'i',
-    isReady: () => true,
-    isPaused: () => false,
-    lookUp: async () => 'exists',
-    countConsumers: async () => new Map(),
-    onQueueGone: () => {},
-  })
+  }
+  const deliveries = deliveriesOn(connection, { clock })
   deliveries.resume()
   const available = new Map([['stuck', 1]])
   const hasClaimable = (queue: string, beyond = 0) => (available.get(queue) ?? 0) > beyond

@@ -1,11 +1,9 @@
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Delivery } from '../../../src/broker/broker.ts'
 import type { Connection } from '../../../src/broker/connection/connection.ts'
-import { Deliveries } from '../../../src/broker/consume/deliveries.ts'
-import { createNames } from '../../../src/broker/names.ts'
-import { SILENT_OBSERVER } from '../../../src/broker/observer.ts'
+import type { Deliveries } from '../../../src/broker/consume/deliveries.ts'
 import { vhostOfTest } from '../fixtures.ts'
-import { idsOf, logger, newDenials, request, startConnection } from '../harness.ts'
+import { deliveriesOn, idsOf, request, startConnection } from '../harness.ts'
 import { HeldChannels } from '../held-channels.ts'
 
 const { vhost, admin } = vhostOfTest()
@@ -24,26 +22,9 @@ beforeEach(async () => {
   connection = await startConnection(vhost.url, { name: 'consume', random: () => 0 })
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   now = 1_000_000
-  deliveries = new Deliveries({
-    connection,
-    denials: newDenials(),
-    names: createNames(''),
+  deliveries = deliveriesOn(connection, {
     clock: { now: () => now, wall: () => now },
-    logger,
-    random: () => 0.5,
-    observer: SILENT_OBSERVER,
-    ...{
-      prefetch: 4,
-      maxConsumerChannels: 2,
-      consumerPriority: 0,
-      idleMs: IDLE_MS,
-      instance: 'test',
-    },
-    isReady: () => true,
-    isPaused: () => false,
-    lookUp: async () => 'exists',
-    countConsumers: async () => new Map(),
-    onQueueGone() {},
+    ...{ prefetch: 4, maxConsumerChannels: 2, idleMs: IDLE_MS },
   })
   deliveries.start()
   deliveries.resume()

@@ -3,13 +3,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Channel, ConsumeMessage } from 'amqplib'
 import { expect, it, vi } from 'vitest'
 import type { Presence } from '../../../src/broker/broker.ts'
-import type { Connection } from '../../../src/broker/connection/connection.ts'
-import { Deliveries, type DeliveriesDeps } from '../../../src/broker/consume/deliveries.ts'
-import { createNames } from '../../../src/broker/names.ts'
-import { SILENT_OBSERVER } from '../../../src/broker/observer.ts'
-import { systemClock } from '../../../src/clock.ts'
 import { deferred } from '../../support/time/deferred.ts'
-import { idsOf, logger, newDenials, Recorder, request } from '../harness.ts'
+import { deliveriesOn, idsOf, Recorder, request } from '../harness.ts'
 
 /** A channel that answers basic.consume when the test says so. */
 class SlowChannel extends EventEmitter {
@@ -35,31 +30,6 @@ class SlowChannel extends EventEmitter {
   nack({ fields }: ConsumeMessage, _isAllUpTo: boolean, isRequeued: boolean): void {
     this.said.push(['nack', fields.deliveryTag, isRequeued])
   }
-}
-
-function deliveriesOn(connection: object, over: Partial<DeliveriesDeps> = {}): Deliveries {
-  return new Deliveries({
-    connection: connection as Connection,
-    denials: newDenials(),
-    names: createNames(''),
-    clock: systemClock(),
-    logger,
-    random: () => 0.5,
-    observer: SILENT_OBSERVER,
-    ...{
-      prefetch: 32,
-      maxConsumerChannels: 4,
-      consumerPriority: 0,
-      idleMs: 600_000,
-      instance: 'i',
-    },
-    isReady: () => true,
-    isPaused: () => false,
-    lookUp: async () => 'exists',
-    countConsumers: async () => new Map(),
-    onQueueGone: () => {},
-    ...over,
-  })
 }
 
 it('a consumer that RabbitMQ accepts after yield() is cancelled and gives back its deliveries', async () => {
