@@ -78,7 +78,8 @@ it('of many that want a free lease at once, one gets it', async () => {
 
 it('a lease that is renewed lasts, and tells how many stand by', async () => {
   const [a, b] = [gateway('a'), gateway('b')]
-  await a.leadership.take()
+  // It has stood by itself, and is not counted for that.
+  await a.leadership.wait(AbortSignal.timeout(30_000))
   let isLost = false
   a.leadership.keep(() => {
     isLost = true
@@ -90,6 +91,7 @@ it('a lease that is renewed lasts, and tells how many stand by', async () => {
   await eventually(async () => (await end()) > first + 2_000)
   expect(isLost).toBe(false)
   expect(a.leadership.isHeld).toBe(true)
+  expect(a.leadership.standbys).toBe(1)
   expect(a.leadership.commitMs).toBeGreaterThan(0)
   waiting.abort()
   expect(await taken).toBe('given up')
@@ -103,8 +105,12 @@ it('a standby takes a lease that ends, or that is given back, and the gateway be
   await new Promise<void>((resolve) => a.leadership.keep(resolve))
   expect(a.leadership.isHeld).toBe(false)
   const again = a.leadership.wait(AbortSignal.timeout(30_000))
+  const until = await end()
   await b.leadership.resign()
+  expect(await rowsOf(admin, `SELECT FROM ${schema}.standbys WHERE url = 'http://b'`)).toEqual([])
   await again
+  // Not at its end.
+  expect(await end()).toBeLessThan(until + LEASE_MS)
   expect(a.leadership.isHeld).toBe(true)
 })
 
@@ -174,6 +180,40 @@ it('a lease counts from before it was asked for, taken or renewed', async () => 
   isSilent = true
   expect(endsInTime()).toEqual([true, false])
 })
+
+it.each(['answer', 'error'])(
+  'an %s of a renewal after the answer of a later one changes nothing',
+  async (what) => {
+    let now = 1_000
+    const held: (() => void)[] = []
+    const connect = async () => {
+      const connection = await connectTo(url(), TIMEOUTS)
+      const ask = connection.ask.bind(connection)
+      connection.ask = async (statements) => {
+        const results = await ask(statements)
+        now += 100
+        if (held.length > 0) return results
+        await new Promise<void>((resolve) => held.push(resolve))
+        if (what === 'error') throw new Error('reset')
+        return results
+      }
+      return connection
+    }
+    const { leadership } = gateway('a', { connect, monotonic: () => now })
+    held.push(() => {})
+    await leadership.take()
+    held.splice(0)
+    leadership.keep(() => {})
+    await eventually(() => held.length === 1)
+    await eventually(() => leadership.commitMs > 0)
+    const answered = now
+    held[0]?.()
+    await new Promise((resolve) => setImmediate(resolve))
+    now = answered - 100 + LEASE_MS - 1
+    expect(leadership.isHeld).toBe(true)
+    expect(leadership.seen.fault).toBeNull()
+  },
+)
 
 it('a gateway before which another takes the lease that both saw free does not have it', async () => {
   const rival = gateway('b')
@@ -250,6 +290,7 @@ it('a renewal that the database is slow to commit counts, and its connection is 
 })
 
 it('an answer that came while the gateway had no time counts', async () => {
+  const beBusy = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_500)
   let connections = 0
   let isBusy = false
   const connect = async () => {
@@ -259,7 +300,7 @@ it('an answer that came while the gateway had no time counts', async () => {
     connection.ask = (statements) => {
       const asked = ask(statements)
       // The statement is on the wire, and nothing of this process runs until long after its answer.
-      if (isBusy) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_500)
+      if (isBusy) queueMicrotask(beBusy)
       isBusy = false
       return asked
     }
