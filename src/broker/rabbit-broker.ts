@@ -22,6 +22,7 @@ import type {
 } from './broker.ts'
 import { Connections } from './connection/connections.ts'
 import { Denials } from './connection/permissions.ts'
+import { withScratchChannel } from './connection/temporary-channel.ts'
 import { virtualHostOf } from './connection/urls.ts'
 import { sweepQueue } from './consume/dead-letter-sweep.ts'
 import { Consumers } from './consumers.ts'
@@ -141,7 +142,7 @@ export class RabbitBroker implements Broker, Service {
       prepareBase: () => this.#delays.prepare(),
       isSame: (scratch, queue) => this.#watch.isSame(scratch, queue),
       isElsewhereUp: () => publish.isUp && consume.isUp,
-      catchUp: (queue, scratch) => this.#consumers.control.catchUp(queue, scratch),
+      catchUp: (queue, scratch) => this.#consumers.control.catchUp([queue], scratch),
       onReady: (queue) => this.#onReady(queue),
       onDeclare: (queue) => this.#onDeclare(queue),
       onMissing: (queue) => this.#onMissing(queue),
@@ -376,6 +377,13 @@ export class RabbitBroker implements Broker, Service {
 
   reply(message: Reply): Promise<ReplyOutcome> {
     return this.#controlPublisher.reply(message)
+  }
+
+  async catchUp(queues: readonly string[]): Promise<void> {
+    // On the connection of the reports: what RabbitMQ has sent of them comes before its answers.
+    await withScratchChannel(this.#connections.consume, (scratch) =>
+      this.#consumers.control.catchUp(queues, scratch),
+    )
   }
 
   controlBacklogConsumed(): boolean {

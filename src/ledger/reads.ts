@@ -73,6 +73,9 @@ export interface Reads {
     limit: number,
   ): Promise<{ ids: string[]; next: number | null }>
 
+  /** The queues of the rows that `expire` would discard, at most `limit` of them, and how many they are; by index. */
+  expiring(wall: number, limit: number): Promise<{ queues: readonly string[]; count: number }>
+
   /**
    * True when this id was cancelled before the ledger knew a job of it (`cancelAny`). `queue`: where its
    * job message came from; absent: wherever.

@@ -20,14 +20,20 @@ export function expiry(deps: Deps): Loop {
 }
 
 /**
- * Returns true if there may be more. Discards nothing before the control backlog is consumed: a job that
- * seems to wait may have run on a native worker, and its report is still in there (docs/architecture.md §2,
- * "Restart").
+ * Returns true if there may be more. Discards nothing before the reports that wait in the control queues are
+ * recorded: a job that seems to wait may have run on a native worker in time. They wait after a restart
+ * (docs/architecture.md §2, "Restart"), but also after this process stood still.
  */
 async function expireOnce(deps: Deps): Promise<boolean> {
   const { broker, clock, ledger } = deps
   if (!broker.controlBacklogConsumed()) return false
-  const expired = await ledger.expire({ now: clock.now(), wall: clock.wall(), limit: PAGE })
+  const wall = clock.wall()
+  const { queues, count } = await ledger.read.expiring(wall, PAGE)
+  if (count === 0) return false
+  await broker.catchUp(queues)
+  // RabbitMQ may be gone by now, and the reports with it.
+  if (!broker.controlBacklogConsumed()) return false
+  const expired = await ledger.expire({ now: clock.now(), wall, limit: count })
   for (const discarded of expired) {
     const { job, news } = discarded
     if (news !== undefined) followNews(deps, news)

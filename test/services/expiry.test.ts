@@ -1,4 +1,5 @@
 import { beforeEach, expect, it, vi } from 'vitest'
+import { recordReports } from '../../src/operations/native/report.ts'
 import { expiry } from '../../src/services/expiry.ts'
 import { NOW, pushed, rowOf, settleLazily } from '../ledger/harness.ts'
 import { ledgerOfTest } from '../ledger/sqlite/harness.ts'
@@ -10,12 +11,15 @@ let stage: ToldStage
 /** Whether the backlog of the control queues has been consumed. */
 let isHeard: boolean
 let unparked: string[]
+let caughtUp: string[]
 
 beforeEach(() => {
   isHeard = true
   unparked = []
+  caughtUp = []
   stage = onToldBroker(harness, {
     controlBacklogConsumed: () => isHeard,
+    catchUp: async (queues) => void caughtUp.push(...queues),
     unpark: (id) => unparked.push(id) > 0,
   })
 })
@@ -32,6 +36,34 @@ it('the expiry service expires no job until the backlog of the control queues is
   expect([await stateOf(id), expire.mock.calls.length]).toEqual(['available', 0])
   isHeard = true
   await expiring(async () => expect(await stateOf(id)).toBe('discarded'))
+})
+
+it('the expiry service hears first what native workers have reported about the queues of due jobs', async () => {
+  const { ledger } = harness
+  const done = await pushed(ledger, { queue: 'a', expiresAt: NOW })
+  const lost = await pushed(ledger, { queue: 'b', expiresAt: NOW })
+  await pushed(ledger, { queue: 'c', expiresAt: NOW + 1 })
+  stage.deps.broker.catchUp = async (queues) => {
+    caughtUp.push(...queues)
+    const said = { event: 'completed', result: null } as const
+    const event = { id: done.id, generation: 0, attempt: 1, workerId: 'w', said }
+    await recordReports(stage.deps, [event], { requestId: 'req_1' })
+  }
+  await expiring(async () => expect(await stateOf(lost.id)).toBe('discarded'))
+  expect(await stateOf(done.id)).toBe('completed')
+  expect(caughtUp.toSorted()).toEqual(['a', 'b'])
+})
+
+it('the expiry service expires nothing if RabbitMQ is gone before it has heard that', async () => {
+  const { id } = await pushed(harness.ledger, { expiresAt: NOW })
+  let asked = 0
+  stage.deps.broker.catchUp = async () => {
+    asked += 1
+    isHeard = false
+  }
+  stage.deps.broker.controlBacklogConsumed = () => isHeard || asked === 0
+  await expiring(() => expect(asked).toBe(1))
+  expect(await stateOf(id)).toBe('available')
 })
 
 it('the expiry service compares expires_at with the wall clock', async () => {

@@ -146,23 +146,34 @@ export class ControlConsumer {
   }
 
   /**
-   * Resolves when the messages waiting in the control queue are settled, or after `CATCH_UP_MS`. The caller
-   * then sends new messages for the queue's jobs. A report handled only after that would claim that a job's
-   * retry waits in RabbitMQ, although it was lost with the queue.
+   * Resolves when the messages waiting in these control queues are settled, or after `CATCH_UP_MS`. The caller
+   * then decides about jobs of the queues by what their rows say, and a report handled only after that would
+   * come too late: it may say that a job is done, or that its retry waits in RabbitMQ.
    */
-  async catchUp(queue: string, scratch: ScratchChannel): Promise<void> {
-    const { clock, names } = this.#deps
-    const entity = { entity: 'queue' as const, name: names.controlQueue(queue) }
+  async catchUp(queues: readonly string[], scratch: ScratchChannel): Promise<void> {
+    const { clock } = this.#deps
     const until = clock.now() + CATCH_UP_MS
-    while ((await lookFor(scratch, entity)).ready > 0 && clock.now() < until) {
+    let waiting = await this.#haveMessages(queues, scratch)
+    while (waiting.length > 0 && clock.now() < until) {
       // A queue that has messages is not dead.
-      this.#alive.add(queue)
-      this.#ensure([queue])
+      for (const queue of waiting) this.#alive.add(queue)
+      this.#ensure(waiting)
       await sleep(LOOK_AGAIN_MS, undefined, { ref: false })
+      waiting = await this.#haveMessages(waiting, scratch)
     }
     const left = AbortSignal.timeout(Math.max(0, until - clock.now()))
-    await untilDeadline(this.#handler.reportsOf(queue), left)
-    this.#alive.delete(queue)
+    const reports = Promise.all(queues.map((queue) => this.#handler.reportsOf(queue)))
+    await untilDeadline(reports, left)
+    for (const queue of queues) this.#alive.delete(queue)
+  }
+
+  async #haveMessages(queues: readonly string[], scratch: ScratchChannel): Promise<string[]> {
+    const found: string[] = []
+    for (const queue of queues) {
+      const name = this.#deps.names.controlQueue(queue)
+      if ((await lookFor(scratch, { entity: 'queue', name })).ready > 0) found.push(queue)
+    }
+    return found
   }
 
   /** Every queue known from earlier runs was checked. */

@@ -15,6 +15,7 @@ import { noteReads } from './parts/notes.ts'
 import { knownWorkflows, workflowReads } from './parts/workflows.ts'
 import type { Reader } from './reader.ts'
 import { PostgresSearch } from './search/search.ts'
+import { expiredKeys } from './writes/due.ts'
 
 /** What only this process writes, is of this moment. */
 export function knownOf(
@@ -71,6 +72,7 @@ type Asked = Pick<
   | 'owed'
   | 'owedMessages'
   | 'queueIdentity'
+  | 'expiring'
   | 'isTombstoned'
   | 'tombstones'
 >
@@ -100,6 +102,7 @@ export function readsOf(
     owed: (outboxes) => asked.owed(outboxes),
     owedMessages: (atMost) => asked.owedMessages(atMost),
     queueIdentity: (name) => asked.queueIdentity(name),
+    expiring: (wall, limit) => asked.expiring(wall, limit),
     isTombstoned: (id, queue = null) => asked.isTombstoned(id, queue),
     tombstones: (queues, limit) => asked.tombstones(queues, limit),
   }
@@ -218,6 +221,13 @@ class Rows implements Asked {
   async queueIdentity(name: string): Promise<string | null> {
     const text = `SELECT identity FROM ${this.#queues} WHERE name = $1`
     return (await this.#reader.rows(text, [name]))[0]?.['identity'] ?? null
+  }
+
+  async expiring(wall: number, limit: number): ReturnType<Reads['expiring']> {
+    const text = `SELECT e.queue, count(*)::int AS count FROM (${expiredKeys(this.#jobs)}) e GROUP BY e.queue`
+    const rows = await this.#reader.rows(text, [wall, limit])
+    const count = rows.reduce((sum, row) => sum + Number(row['count']), 0)
+    return { queues: rows.map(({ queue }) => String(queue)), count }
   }
 
   async isTombstoned(id: string, queue: string | null): Promise<boolean> {

@@ -91,6 +91,11 @@ export function readsOf(parts: Parts, store: Store, access: Access): Reads {
     standings: (ids) => access.ask(() => standingsOf(store, ids)),
     activeByWorker: (limit) => access.ask(() => activeByWorker(store, limit)),
     leasedTo: (...of) => access.ask(() => leasedTo(store, ...of)),
+    expiring: (wall, limit) =>
+      access.ask(() => {
+        const rows = statements.expired.all(wall, limit)
+        return { queues: [...new Set(rows.map(({ queue }) => queue))], count: rows.length }
+      }),
     isTombstoned: (id, queue = null) => access.ask(() => tombstones.has(id, queue)),
     tombstones: (queues, limit) => access.ask(() => cancelledMessages(store, queues, limit)),
     outboxPage: (after, limit) => access.ask(() => confirms.owedPage(after, limit)),

@@ -324,6 +324,27 @@ describe('the backlog of the control queues', () => {
     waiting[3]?.settle()
   })
 
+  it('is caught up with when what workers have reported by then is settled', async () => {
+    const { waiting, onControl, types } = open()
+    const { broker } = await start({}, { onControl })
+    for (const queue of ['email', 'other']) await broker.ensureQueue(queue)
+    await expect.poll(() => broker.controlBacklogConsumed()).toBe(true)
+    // More than are handled at the same time.
+    for (let i = 0; i < 40; i++) await say(EMAIL, REPORT)
+    await expect.poll(types).toHaveLength(32)
+    let isOver = false
+    const caughtUp = broker.catchUp(['email', 'other', 'none']).then(() => {
+      isOver = true
+    })
+    for (let i = 0; i < 40; i++) {
+      await expect.poll(() => waiting.length).toBeGreaterThan(i)
+      expect(isOver).toBe(false)
+      waiting[i]?.settle()
+    }
+    await caughtUp
+    await broker.catchUp(['other'])
+  })
+
   it('is not consumed after a reconnect until it was counted again', async () => {
     const atUp: unknown[] = []
     const onConsumeUp = async () => {

@@ -327,6 +327,7 @@ describe('on a large table, no statement reads the whole of it', () => {
     await expectIndexed(async () => {
       await ledger.promote(NOW + 50, NOW + 50, 10)
       await ledger.sendAhead(NOW + 100, 10)
+      await ledger.read.expiring(NOW, 10)
       await ledger.expire({ now: NOW, wall: NOW, limit: 10 } as never)
       await ledger.endOverdue({ now: NOW + 40_000, limit: 10, which: 'all' }, () => null)
       await ledger.extendLeases(NOW)

@@ -104,11 +104,18 @@ export function sendAhead(draft: Draft, schema: string, until: number, limit: nu
   return rows.length
 }
 
-/** Rows whose `expires_at` has passed. Not `active` ones: an attempt that runs is let to its end. */
+/**
+ * SELECT of rows whose `expires_at` has passed: `$1` is the wall time, `$2` the limit. Not `active` ones: an attempt
+ * that runs is let to its end.
+ */
+export function expiredKeys(jobs: string): string {
+  return `SELECT j.id, j.queue, j.expires_at, j.seq FROM ${jobs} j
+    WHERE j.expires_at IS NOT NULL AND j.ended_at IS NULL AND j.expires_at <= $1
+      AND j.state <> 'active' ORDER BY j.expires_at LIMIT $2`
+}
+
 export function expiredRows(schema: string, { wall, limit }: Omit<DueTerms, 'now'>): Statement {
-  const text = `SELECT e.id, ${SIZE} AS bytes FROM (SELECT j.id, j.expires_at, j.seq FROM ${schema}.jobs j
-      WHERE j.expires_at IS NOT NULL AND j.ended_at IS NULL AND j.expires_at <= $1
-        AND j.state <> 'active' ORDER BY j.expires_at LIMIT $2) e
+  const text = `SELECT e.id, ${SIZE} AS bytes FROM (${expiredKeys(`${schema}.jobs`)}) e
     JOIN ${schema}.job_bodies b USING (id) ORDER BY e.expires_at, e.seq`
   return { text, values: [wall, limit] }
 }

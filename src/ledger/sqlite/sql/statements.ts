@@ -183,8 +183,8 @@ function prepareDueReads(db: Database) {
        ORDER BY due_at LIMIT ?2`,
     ),
     /** Not `active` rows: an attempt that runs is let to its end, even after `expires_at`. */
-    expired: db.prepare<[wall: number, limit: number], { id: string }>(
-      `SELECT id FROM jobs
+    expired: db.prepare<[wall: number, limit: number], { id: string; queue: string }>(
+      `SELECT id, queue FROM jobs
        WHERE expires_at IS NOT NULL AND ended_at IS NULL AND expires_at <= ?1
          AND state <> 'active'
        ORDER BY expires_at LIMIT ?2`,
