@@ -10,6 +10,7 @@ import { browserForAll, type Console, visit } from './support/console.ts'
 
 const keys = new Map(ROLES.map((role) => [role, newApiKey(`the-${role}`, role)]))
 const some = newApiKey('the-some', 'reader', ['pay*'])
+const steersSome = newApiKey('steers-some', 'operator', ['pay*'])
 const keyOf = (role: Role) => keys.get(role)?.key ?? ''
 
 /** A codec of an operator, on an origin of its own: here the args are encrypted by Base64. */
@@ -39,7 +40,7 @@ const vhost = vhostForAll()
 const gateway = forAll(
   () =>
     startTestGateway(vhost.url, {
-      OJS_API_KEYS: [...keys.values(), some].map(({ entry }) => entry).join(),
+      OJS_API_KEYS: [...keys.values(), some, steersSome].map(({ entry }) => entry).join(),
       OJS_CODEC_URL: codec.url,
       OJS_TRACE_URL: 'https://traces.example.com/trace/{trace_id}',
     }),
@@ -139,11 +140,29 @@ test('a key of some queues sees these, and no page that is about all', async () 
   expect(await page.getByRole('link', { name: 'default' }).count()).toBe(0)
   const pages = page.getByRole('navigation', { name: 'Pages', exact: true })
   expect(await pages.getByRole('link', { name: 'Overview' }).count()).toBe(0)
-  expect(await pages.getByRole('link', { name: 'Dead letters' }).count()).toBe(0)
   await page.getByRole('link', { name: 'payroll' }).click()
   await page.getByText('Jobs per period').waitFor()
   await go('/jobs')
   await page.getByRole('link', { name: 'pay.roll' }).first().waitFor()
+  await pages.getByRole('link', { name: 'Dead letters' }).click()
+  await page.getByText('No dead letters').waitFor()
+})
+
+test('an operator of some queues cancels all that match, and sees that it is done', async () => {
+  const id = await pushed()
+  const { page, go } = await visit(browser, gateway.url)
+  await go('/jobs?q=state:available')
+  await page.getByLabel('API key').fill(steersSome.key)
+  await page.keyboard.press('Enter')
+  await page.getByRole('link', { name: 'pay.roll' }).first().waitFor()
+  await page.getByRole('button', CANCEL).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByRole('button', { name: /^Cancel \d+ job/ }).click()
+  await dialog.getByRole('status').waitFor()
+  expect(await dialog.getByText('about all queues').count()).toBe(0)
+  const headers = { Authorization: `Bearer ${keyOf('admin')}` }
+  const { body } = await gateway.request('GET', `/ojs/v1/jobs/${id}`, undefined, headers)
+  expect(body.job.state).toBe('cancelled')
 })
 
 test('the audit tells who signed in and what they did, by key', async () => {

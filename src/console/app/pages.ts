@@ -40,7 +40,6 @@ export const PLACES: readonly Place[] = [
     name: t.nav.deadLetters,
     letter: 'd',
     needs: 'GET /ojs/v1/admin/dead-letter',
-    isOfAll: true,
   },
   { to: '/waiting', name: t.nav.waiting, letter: 's', needs: 'GET /ojs/v1/admin/jobs' },
   { to: '/cron', name: t.nav.cron, letter: 'c', needs: 'GET /ojs/v1/cron' },

@@ -1,5 +1,6 @@
 /** Retry, cancel and delete of many jobs: by ids at once, by filter as an operation in the background. */
 import { OjsError } from '../../errors.ts'
+import { isInScope, isScopeWithin } from '../../job/queue-scope.ts'
 import type { JobFilter } from '../../job/search/filter.ts'
 import type { JobAction, Steering } from '../../job/steer.ts'
 import type { Acted, BulkOperation, Refused } from '../../ledger/bulk.ts'
@@ -14,6 +15,10 @@ const MAX_EXPECTED = 100_000
 /** How long a request waits for the end of its operation. */
 const PATIENCE_MS = 30_000
 const SAMPLE = 10
+/** Of all operations, a thousand and some, so many are in memory at once. */
+const LISTED = 100
+
+type Scoped = Pick<RequestContext, 'queues'>
 
 /** The names of what an action did, in answers and events. */
 export const DONE = { retry: 'retried', cancel: 'cancelled', delete: 'deleted' } as const
@@ -134,12 +139,14 @@ export async function runToEnd(
   return (await deps.ledger.read.bulk.find(id)) ?? missing(id)
 }
 
-/** Stops an operation after the page that it is at. Null: unknown. */
+/** Stops an operation after the page that it is at. Null: unknown to the caller. */
 export async function stopOperation(
   deps: Deps,
   id: string,
-  { requestId, principal }: RequestContext,
+  context: RequestContext,
 ): Promise<BulkOperation | null> {
+  if ((await findOperation(deps, id, context)) === null) return null
+  const { requestId, principal } = context
   const now = deps.clock.now()
   const operation = await deps.ledger.bulk.stop(id, now)
   // A repeated stop changes nothing.
@@ -151,20 +158,48 @@ export async function stopOperation(
   return operation
 }
 
-/** Null: unknown. */
-export function findOperation(
+/** Null: unknown, or not the caller's to know. */
+export async function findOperation(
   { ledger }: Pick<Deps, 'ledger'>,
   id: string,
+  context: Scoped,
 ): Promise<BulkOperation | null> {
-  return ledger.read.bulk.find(id)
+  const operation = await ledger.read.bulk.find(id)
+  return operation !== null && isOwn(operation, context) ? operation : null
 }
 
-/** Newest first. */
-export function listOperations(
+/** Newest first; for an API key of some queues without those of others. */
+export async function listOperations(
   { ledger }: Pick<Deps, 'ledger'>,
-  page: { limit: number; offset: number },
+  { limit, offset }: { limit: number; offset: number },
+  context: Scoped,
 ): ReturnType<Deps['ledger']['read']['bulk']['list']> {
-  return ledger.read.bulk.list(page)
+  if (context.queues === undefined) return await ledger.read.bulk.list({ limit, offset })
+  const operations: BulkOperation[] = []
+  const own = new Set<string>()
+  for await (const operation of allOperations(ledger)) {
+    if (!isOwn(operation, context) || own.has(operation.id)) continue
+    if (own.size >= offset && operations.length < limit) operations.push(operation)
+    own.add(operation.id)
+  }
+  return { operations, total: own.size }
+}
+
+/** Some at a time, because their filters may be long; one that begins meanwhile shows another twice. */
+async function* allOperations(ledger: Deps['ledger']): AsyncGenerator<BulkOperation> {
+  for (let offset = 0; ; offset += LISTED) {
+    const { operations, total } = await ledger.read.bulk.list({ limit: LISTED, offset })
+    yield* operations
+    if (offset + LISTED >= total) return
+  }
+}
+
+/** Whether it can touch no job but of the queues that the caller's key is for, whoever began it. */
+function isOwn({ filter, steering }: BulkOperation, { queues: scope }: Scoped): boolean {
+  if (scope === undefined) return true
+  const { queues } = filter
+  if (queues.length > 0 && queues.every((queue) => isInScope(scope, queue))) return true
+  return steering.scope !== null && isScopeWithin(scope, steering.scope)
 }
 
 /** The event and the log line about the end of an action on many jobs. */

@@ -15,6 +15,9 @@ const as = (role: Role, method: string, path: string, body?: unknown) =>
 const all = (method: string, path: string, body?: unknown) =>
   gateway.request(method, path, body, bearer(whole.key))
 
+// biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
+type Json = any
+
 const job = (queue: string, options: object = {}) => ({
   type: 'a',
   args: [1],
@@ -151,6 +154,56 @@ test('lists and statistics are those of the queues of the key', async () => {
   ).toEqual([])
   expect((await as('operator', 'POST', '/ojs/v1/queues/other/pause')).status).toBe(403)
   expect((await all('GET', '/ojs/v1/queues/other/stats')).body.status).toBe('active')
+})
+
+const CANCEL = '/ojs/v1/admin/jobs/bulk/cancel'
+const OPERATIONS = '/ojs/v1/admin/operations'
+
+test('an operation is shown to, and stopped by, keys of all its queues, and is unknown to others', async () => {
+  await Promise.all([pushed('mine'), pushed('team.a'), pushed('other')])
+  type Ask = typeof all
+  const own: Ask = (...call) => as('operator', ...call)
+  const begun = async (ask: Ask, filter: object): Promise<string> => {
+    const asked = await ask('POST', CANCEL, { filter, confirm: true, async: true })
+    expect(asked).toMatchObject({ status: 202 })
+    return asked.body.id
+  }
+  const within = [
+    await begun(own, { queue: 'mine' }),
+    await begun(own, {}),
+    await begun(own, { type: 'none' }),
+    await begun(all, { queue: ['mine', 'team.a'] }),
+  ]
+  const beyond = [
+    await begun(all, { queue: 'other' }),
+    await begun(all, { queue: ['mine', 'other'] }),
+    await begun(all, { type: 'none' }),
+  ]
+  for (const [ids, status] of [
+    [within, 200],
+    [beyond, 404],
+  ] as const) {
+    for (const id of ids) {
+      const path = `${OPERATIONS}/${id}`
+      expect(await own('GET', path)).toMatchObject({ status })
+      expect(await own('POST', `${path}/stop`, {})).toMatchObject({ status })
+    }
+  }
+  const state = async (id: string) => (await all('GET', `${OPERATIONS}/${id}`)).body.state
+  // Nobody has stopped them.
+  for (const id of beyond) await expect.poll(() => state(id)).toBe('completed')
+  const ofOthers = { filter: { queue: 'other' }, confirm: true }
+  for (let n = 0; n < 101; n++) await all('POST', CANCEL, ofOthers)
+  const idsOf = ({ body }: Awaited<ReturnType<Ask>>) => body.items.map(({ id }: Json) => id)
+  const list = await own('GET', OPERATIONS)
+  expect(idsOf(list)).toEqual(within.toReversed())
+  expect(list.body.pagination).toMatchObject({ total: 4, has_more: false })
+  const paged = await own('GET', `${OPERATIONS}?limit=2`)
+  expect(paged.body.pagination).toMatchObject({ total: 4, has_more: true })
+  const { next_cursor: cursor } = paged.body.pagination
+  const rest = await own('GET', `${OPERATIONS}?limit=2&cursor=${cursor}`)
+  expect([...idsOf(paged), ...idsOf(rest)]).toEqual(within.toReversed())
+  expect((await all('GET', OPERATIONS)).body.pagination.total).toBeGreaterThan(101)
 })
 
 test('whatever does not say how it keeps to queues is refused, to an admin too', async () => {

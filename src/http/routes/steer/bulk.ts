@@ -178,10 +178,11 @@ function operationRoutes({ deps }: Door): Endpoint[] {
       path: OPERATIONS,
       about: LIST_OPERATIONS,
       access: ['operator'],
+      scoping: 'own',
       async handle(request, response) {
         const page = adminPageOf(request)
         const place = { limit: page.limit, offset: startOf(page) }
-        const { operations, total } = await listOperations(deps, place)
+        const { operations, total } = await listOperations(deps, place, request.context)
         const items = operations.map(operationDocument)
         const pagination = memoryPagination(request, page, total)
         answer(response, 200, JSON.stringify({ items, pagination }))
@@ -192,9 +193,10 @@ function operationRoutes({ deps }: Door): Endpoint[] {
       path: `${OPERATIONS}/:id`,
       about: GET_OPERATION,
       access: ['operator'],
+      scoping: 'own',
       async handle(request, response) {
         const id = pathParameter(request, 'id')
-        const operation = await findOperation(deps, id)
+        const operation = await findOperation(deps, id, request.context)
         if (operation === null) throw notFound('operation', id)
         answer(response, 200, JSON.stringify(operationDocument(operation)))
       },
@@ -204,6 +206,7 @@ function operationRoutes({ deps }: Door): Endpoint[] {
       path: `${OPERATIONS}/:id/stop`,
       about: STOP_OPERATION,
       access: ['operator'],
+      scoping: 'own',
       async handle(request, response) {
         const id = pathParameter(request, 'id')
         await readOptionalJson(request, response, deps.settings.maxBodyBytes)
