@@ -244,7 +244,7 @@ export class PostgresLedger implements Ledger {
       wants: { ids, sides: this.#sides(CHECKPOINTS, ids) },
       run: (draft) => {
         lookUpActive(draft, ids)
-        return jobMessages.map((jobMessage) => claimedMessage(draft, jobMessage, terms))
+        return draft.each(jobMessages, (jobMessage) => claimedMessage(draft, jobMessage, terms))
       },
       weight: ids.length,
     })
@@ -273,7 +273,7 @@ export class PostgresLedger implements Ledger {
   }
 
   extend(ids: readonly string[], beat: Beat): Promise<BeatFate[]> {
-    return this.#short(ids, (draft) => ids.map((id) => leases.beat(draft, id, beat)))
+    return this.#short(ids, (draft) => draft.each(ids, (id) => leases.beat(draft, id, beat)))
   }
 
   handOver(fences: readonly LeaseFence[]): Promise<number> {
@@ -373,7 +373,7 @@ export class PostgresLedger implements Ledger {
   }
 
   beatNative(ids: readonly string[], beat: NativeBeat): Promise<BeatResult[]> {
-    return this.#short(ids, (draft) => ids.map((id) => beatJob(draft, id, beat)))
+    return this.#short(ids, (draft) => draft.each(ids, (id) => beatJob(draft, id, beat)))
   }
 
   cancelAny(...[id, queue, now, isScoped = false, cause]: Parameters<Ledger['cancelAny']>) {
@@ -383,7 +383,7 @@ export class PostgresLedger implements Ledger {
   purge(ids: readonly string[], terms: PurgeTerms): Promise<Purged[]> {
     return this.#of(ids, (draft) => {
       lookUpLines(draft, ids)
-      return ids.flatMap((id) => purgeOne(draft, id, terms) ?? [])
+      return draft.each(ids, (id) => purgeOne(draft, id, terms) ?? []).flat()
     })
   }
 

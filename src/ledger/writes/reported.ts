@@ -39,6 +39,8 @@ type Ended = { job: JobRow } & WithNews
 export interface ReportedRows<R extends Told, W> {
   /** When it is. */
   now: number
+  /** Runs one of many events: see `Draft.inParts` of PostgreSQL. */
+  part<T>(run: () => T): T | undefined
   find(id: string): R | null
   /**
    * The job that the event brings along is adopted if its id is unknown: it was published natively. If it were not,
@@ -86,8 +88,8 @@ export function applyEach<R extends Told, W>(
     const isMerged = event.said.event === 'started' && ends.has(keyOf(event))
     if (isMerged) merged.set(keyOf(event), i)
     // A report brings an unknown job along only with the first event that names it: adopt it here.
-    if (isMerged && event.adopt !== undefined) rows.findOrAdopt(event)
-    const result = isMerged ? IGNORED : apply(rows, event)
+    if (isMerged && event.adopt !== undefined) rows.part(() => rows.findOrAdopt(event))
+    const result = (isMerged ? null : rows.part(() => apply(rows, event))) ?? IGNORED
     results.push(result)
     if (merged.size === 0 || !('begun' in result && result.begun)) continue
     const start = merged.get(keyOf(event))

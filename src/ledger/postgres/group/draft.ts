@@ -51,9 +51,9 @@ export interface Wants {
 /** Thrown by a draft to have more loaded; then all writes of the group run again. */
 export class Missing extends Error {
   override readonly name = 'Missing'
-  readonly wants: Wants
+  readonly wants: readonly Wants[]
 
-  constructor(wants: Wants) {
+  constructor(...wants: readonly Wants[]) {
     super('not loaded yet')
     this.wants = wants
   }
@@ -134,6 +134,40 @@ export class Draft {
 
   job(row: KeptRow): JobRow {
     return toJobRow(row, this.#textsOf(row.id))
+  }
+
+  /**
+   * Runs a write of many parts, each of which it passes to `part`. The parts after one that lacks something run all
+   * the same, so that what they lack is loaded with it: a write costs as many loads as its deepest part. `part`
+   * returns undefined for a part that lacks something; what `write` returns then is seen by nobody, since it runs again.
+   */
+  inParts<R>(write: (part: <T>(run: () => T) => T | undefined) => R): R {
+    const missing: Wants[] = []
+    const lacks = (error: unknown): error is Missing =>
+      error instanceof Missing && missing.push(...error.wants) > 0
+    const part = <T>(run: () => T): T | undefined => {
+      try {
+        return run()
+      } catch (error) {
+        if (!lacks(error)) throw error
+        this.changes.undo()
+        return undefined
+      }
+    }
+    let done: R | undefined
+    try {
+      done = write(part)
+    } catch (error) {
+      // It may be about what a part did not return.
+      if (!lacks(error) && missing.length === 0) throw error
+    }
+    if (missing.length > 0) throw new Missing(...missing)
+    return done as R
+  }
+
+  /** The same for each of these. */
+  each<T, R>(items: readonly T[], run: (item: T) => R): R[] {
+    return this.inParts((part) => items.map((item) => part(() => run(item)) as R))
   }
 
   /** The row that owes this. */

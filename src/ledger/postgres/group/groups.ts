@@ -322,7 +322,7 @@ function runAll(
       settled.push({ result: run(draft) })
     } catch (error) {
       draft.changes.undo()
-      if (error instanceof Missing && mayLoad) missing.push(error.wants)
+      if (error instanceof Missing && mayLoad) missing.push(...error.wants)
       else settled.push(error instanceof TakenBack ? { result: error.outcome } : { error })
     }
     draft.changes.keep()

@@ -1,7 +1,7 @@
 /** Actions on many jobs: by ids, and operations by filter. */
 import type { Steering } from '../../../job/steer.ts'
 import type { Acted, ActTerms, BulkLedger, BulkOperation, NewOperation } from '../../bulk.ts'
-import { actOnAll, actOnSome } from '../../writes/acting.ts'
+import { actOnAll, actOnSome, refused } from '../../writes/acting.ts'
 import { advanced, begun, MAX_ENDED, MAX_RUNNING, stopped } from '../../writes/operations.ts'
 import type { Draft } from '../group/draft.ts'
 import { OPERATIONS, toOperation, toRow } from '../group/operations.ts'
@@ -18,12 +18,15 @@ export function actOnMany(
   schema: string,
   ...[ids, steering, terms]: Parameters<BulkLedger['act']>
 ): Acted[] {
-  const act = (id: string) => actOn(draft, id, steering, terms)
   const some = terms.isAtomic ? ids : fitting(draft, schema, ids)
   lookUp(draft, some, steering, terms)
-  if (terms.isAtomic) return actOnAll(ids, act)
-  return actOnSome(some, terms, act)
+  return draft.inParts((part) => {
+    const act = (id: string) => part(() => actOn(draft, id, steering, terms)) ?? untouched(id)
+    return terms.isAtomic ? actOnAll(ids, act) : actOnSome(some, terms, act)
+  })
 }
+
+const untouched = (id: string) => refused(id, 'not_found', null)
 
 /** Loads at once what else the action reads for one job after the other. */
 function lookUp(
@@ -71,8 +74,13 @@ export function advance(
   const found = page.found.slice(0, some.length)
   const isCut = found.length < page.found.length
   const place = isCut ? { ...page, found, next: found.at(-1)?.place ?? null } : page
-  const done = advanced(before, place, terms, (one, { steering }) =>
-    actOn(draft, one, steering, terms),
+  const done = draft.inParts((part) =>
+    advanced(
+      before,
+      place,
+      terms,
+      (one, { steering }) => part(() => actOn(draft, one, steering, terms)) ?? untouched(one),
+    ),
   )
   if (done !== null) draft.putSide(OPERATIONS, id, toRow(done.operation))
   return done

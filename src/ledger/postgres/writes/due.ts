@@ -56,10 +56,11 @@ function loadPage(draft: Draft, found: Statement): string[] {
  * end of a job lets others of its concurrency key go.
  */
 function eachStill<T>(draft: Draft, rows: readonly KeptRow[], change: (row: KeptRow) => T): T[] {
-  return rows.flatMap(({ id, state }) => {
+  const changed = draft.each(rows, ({ id, state }) => {
     const row = draft.row(id)
     return row?.state === state ? [change(row)] : []
   })
+  return changed.flat()
 }
 
 function isDue({ state, dueAt }: KeptRow, { now, wall }: Times): boolean {
@@ -152,21 +153,22 @@ export function endOverdue(
 ): (FailedLease | Undecided)[] {
   const ids = loadPage(draft, overdueRows(schema, terms))
   const over = draft.rows(ids).filter((row) => row.state === 'active' && isOver(row, terms.now))
-  const ended: (FailedLease | Undecided)[] = []
   const failures: unknown[] = []
-  for (const { id } of over) {
+  const ended = draft.each(over, ({ id }): (FailedLease | Undecided)[] => {
     try {
       // The end of one before it, a step, may have had this one replaced.
       const row = draft.row(id)
-      if (row?.state === 'active') ended.push(failRow(draft, row, decide))
+      return row?.state === 'active' ? [failRow(draft, row, decide)] : []
     } catch (error) {
       // Nothing of the row has changed: a decision that fails stops no other.
       if (error instanceof Missing) throw error
       failures.push(error)
+      return []
     }
-  }
-  if (ended.length === 0 && failures.length > 0) throw failures[0]
-  return ended
+  })
+  const all = ended.flat()
+  if (all.length === 0 && failures.length > 0) throw failures[0]
+  return all
 }
 
 /** For a native holder only the lease counts: the worker watches the execution timeout itself. */

@@ -29,10 +29,10 @@ export function applyReports(
   events: readonly ReportedEvent[],
   terms: ReportTerms,
 ): ReportResult[] {
-  return applyEach(rowsOf(draft, terms), events)
+  return draft.inParts((part) => applyEach({ ...rowsOf(draft, terms), part }, events))
 }
 
-function rowsOf(draft: Draft, terms: ReportTerms): ReportedRows<KeptRow, KeptRow> {
+function rowsOf(draft: Draft, terms: ReportTerms): Omit<ReportedRows<KeptRow, KeptRow>, 'part'> {
   const { now, cause } = terms
   return {
     now,

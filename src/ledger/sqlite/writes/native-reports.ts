@@ -44,6 +44,7 @@ function rowsOf(store: Store, terms: ReportTerms): ReportedRows<JobStanding, Job
     statements.messageReturned.run(id, generation, attempt).changes === 1
   return {
     now,
+    part: (run) => run(),
     find: (id) => toStanding(statements.standing.get(id)),
     findOrAdopt: (event) => findOrAdopt(store, event, now),
     whole,
