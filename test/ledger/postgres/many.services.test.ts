@@ -92,3 +92,13 @@ it.each<[string, (ledger: PostgresLedger, ids: string[]) => Promise<unknown[]>, 
   expect(new Set(ids).size).toBe(MANY)
   expect(sent).toBeLessThan(MOST_SENT)
 })
+
+it('the cancel of a workflow of many steps loads what their ends read together', async () => {
+  const { ledger, sentFor } = await opened()
+  const steps = Array.from({ length: MANY }, (_, i) => [`s${i}`, []] as const)
+  const graph = newGraph({ ...Object.fromEntries(steps), end: steps.map(([id]) => id) })
+  await ledger.workflows.create(graph, NOW)
+  const { sent } = await sentFor(async () => [await ledger.workflows.cancel(graph.id, NOW)])
+  expect(ledger.known.counts('default')).toMatchObject({ available: 0, cancelled: MANY })
+  expect(sent).toBeLessThan(MOST_SENT)
+})

@@ -38,6 +38,7 @@ import {
   type StepRow,
   WORKFLOWS,
 } from '../group/workflows.ts'
+import { lookUpLines } from '../keyed/lines.ts'
 import { cancelJob } from '../writes/end.ts'
 import { admitOne } from '../writes/unique.ts'
 
@@ -142,7 +143,11 @@ export function cancelWorkflow(draft: Draft, id: string, now: number): Cancelled
   const left = keys
     .map((key) => ({ key, step: stepOf(draft, key) }))
     .filter(({ step }) => step.progress === 'waiting' || step.progress === 'started')
-  draft.require({ ids: left.flatMap(({ step }) => step.jobId ?? []) })
+  const ids = left.flatMap(({ step }) => step.jobId ?? [])
+  // What the end of each of these jobs reads: see `endStep`.
+  const feeds = left.map(({ key }) => key)
+  draft.require({ ids, sides: [wanted(FEEDS, feeds)] })
+  lookUpLines(draft, ids)
   const end = { progress: 'cancelled', jobState: 'cancelled', endedAt: now } as const
   for (const { key, step } of left) draft.putSide(STEPS, key, { ...step, ...end })
   const steps = left.map(({ step }) => step)
