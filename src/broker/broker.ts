@@ -179,10 +179,10 @@ export interface Broker {
   controlBacklogConsumed(): boolean
 
   /**
-   * Resolves when what native workers had reported about jobs of these queues is recorded, or after 5 s. Rejects
-   * when RabbitMQ cannot be asked.
+   * Resolves when what native workers had reported about jobs of these queues is recorded; after 5 s with false.
+   * Rejects when RabbitMQ cannot be asked.
    */
-  catchUp(queues: readonly string[]): Promise<void>
+  catchUp(queues: readonly string[]): Promise<boolean>
 
   /** Differences between the broker's entities and those we would declare, and other problems. */
   warnings(): readonly BrokerWarning[]

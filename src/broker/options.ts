@@ -101,14 +101,14 @@ export interface JobCounts {
    * RabbitMQ has no messages of jobs that have been available since before `before`, unless another consumer
    * holds them. Completes them if `isPlain`. Else publishes those again that became available after
    * `aloneSince` (null: none), when there was no other consumer any more. Returns how many are left (at most
-   * 10,000 are counted).
+   * 10,000 are counted); null: what native workers have reported about them is not recorded yet.
    */
   onDrift(drift: {
     queue: string
     before: number
     aloneSince: number | null
     isPlain: boolean
-  }): Promise<number>
+  }): Promise<number | null>
 }
 
 /** Which ledger this is, so that a restored or an empty one is noticed. */

@@ -379,9 +379,9 @@ export class RabbitBroker implements Broker, Service {
     return this.#controlPublisher.reply(message)
   }
 
-  async catchUp(queues: readonly string[]): Promise<void> {
+  async catchUp(queues: readonly string[]): Promise<boolean> {
     // On the connection of the reports: what RabbitMQ has sent of them comes before its answers.
-    await withScratchChannel(this.#connections.consume, (scratch) =>
+    return await withScratchChannel(this.#connections.consume, (scratch) =>
       this.#consumers.control.catchUp(queues, scratch),
     )
   }

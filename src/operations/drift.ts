@@ -22,11 +22,12 @@ interface Drift {
  * Handles jobs that have been available since before `before` although RabbitMQ has no message of theirs. In
  * a queue with plain consumers they were acknowledged, and so are completed. Else publishes those again that
  * became available after `aloneSince`: since then no other consumer was seen on the queue that may have run
- * them. Returns how many are left, for an operator to decide (`recoverQueue`).
+ * them. Returns how many are left, for an operator to decide (`recoverQueue`); null: reports about them still wait.
  */
-export async function onDrift(deps: Deps, drift: Drift): Promise<number> {
-  const { ledger, logger } = deps
+export async function onDrift(deps: Deps, drift: Drift): Promise<number | null> {
+  const { broker, ledger, logger } = deps
   const { queue, before, aloneSince, isPlain } = drift
+  if (!(await broker.catchUp([queue]))) return null
   // What is marked as lost is published again by an operator only.
   const isAlone = aloneSince !== null && aloneSince < before && !ledger.known.lost.has(queue)
   if (isPlain) await complete(deps, drift)

@@ -19,7 +19,7 @@ beforeEach(() => {
   caughtUp = []
   stage = onToldBroker(harness, {
     controlBacklogConsumed: () => isHeard,
-    catchUp: async (queues) => void caughtUp.push(...queues),
+    catchUp: async (queues) => caughtUp.push(...queues) > 0,
     unpark: (id) => unparked.push(id) > 0,
   })
 })
@@ -48,6 +48,7 @@ it('the expiry service hears first what native workers have reported about the q
     const said = { event: 'completed', result: null } as const
     const event = { id: done.id, generation: 0, attempt: 1, workerId: 'w', said }
     await recordReports(stage.deps, [event], { requestId: 'req_1' })
+    return true
   }
   await expiring(async () => expect(await stateOf(lost.id)).toBe('discarded'))
   expect(await stateOf(done.id)).toBe('completed')
@@ -60,6 +61,7 @@ it('the expiry service expires nothing if RabbitMQ is gone before it has heard t
   stage.deps.broker.catchUp = async () => {
     asked += 1
     isHeard = false
+    return true
   }
   stage.deps.broker.controlBacklogConsumed = () => isHeard || asked === 0
   await expiring(() => expect(asked).toBe(1))

@@ -148,9 +148,9 @@ export class ControlConsumer {
   /**
    * Resolves when the messages waiting in these control queues are settled, or after `CATCH_UP_MS`. The caller
    * then decides about jobs of the queues by what their rows say, and a report handled only after that would
-   * come too late: it may say that a job is done, or that its retry waits in RabbitMQ.
+   * come too late: it may say that a job is done, or that its retry waits in RabbitMQ. False: some may be left.
    */
-  async catchUp(queues: readonly string[], scratch: ScratchChannel): Promise<void> {
+  async catchUp(queues: readonly string[], scratch: ScratchChannel): Promise<boolean> {
     const { clock } = this.#deps
     const until = clock.now() + CATCH_UP_MS
     let waiting = await this.#haveMessages(queues, scratch)
@@ -165,6 +165,7 @@ export class ControlConsumer {
     const reports = Promise.all(queues.map((queue) => this.#handler.reportsOf(queue)))
     await untilDeadline(reports, left)
     for (const queue of queues) this.#alive.delete(queue)
+    return waiting.length === 0 && !left.aborted
   }
 
   async #haveMessages(queues: readonly string[], scratch: ScratchChannel): Promise<string[]> {

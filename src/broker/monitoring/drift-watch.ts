@@ -125,6 +125,7 @@ export class DriftWatch {
       aloneSince,
       isPlain: isPlain(queue),
     })
+    if (count === null) return
     const isNews = count > 0 && count !== this.#drifts.get(queue)?.count
     this.#drifts.set(queue, { before, count })
     // The next minute begins: jobs that were stored in this one may have no message either.

@@ -47,7 +47,7 @@ export interface DeclarerDeps extends EntityDeps {
   /** The queue is missing and will be declared now. */
   onDeclare(queue: string): void
   /** Runs before `onQueueMissing`, so that pending reports about the queue's jobs are handled first. */
-  catchUp?(queue: string, scratch: ScratchChannel): Promise<void>
+  catchUp?(queue: string, scratch: ScratchChannel): Promise<unknown>
   /** The check found that the job queue does not exist. */
   onMissing?(queue: string): void
   /** The exchanges, the system queues and the control queue of `default` were checked. */

@@ -1,6 +1,6 @@
 /** `recover`: publishes available jobs that have no message, at an operator's request. */
 import { queueRefusal } from '../../broker/broker-errors.ts'
-import { OjsError } from '../../errors.ts'
+import { OjsError, unavailable } from '../../errors.ts'
 import { checkQueueName } from '../../job/queue-name.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { MAX_COUNTED } from '../drift.ts'
@@ -72,6 +72,8 @@ async function find(deps: Deps, queue: string) {
   const { broker, ledger } = deps
   if (!ledger.known.hasQueue(queue)) throw queueRefusal(queue, 'missing')
   const isGone = ledger.known.lost.has(queue) || (await broker.probeQueue(queue)) !== 'exists'
+  // What runs, or has run, by a report that waits is not without a message.
+  if (!(await broker.catchUp([queue]))) throw reportsWait(queue)
   const upTo = isGone ? Number.MAX_SAFE_INTEGER : broker.driftedBefore(queue)
   const span = { after: null, before: upTo ?? 0 }
   const ids = upTo === null ? [] : await ledger.read.lostMessages.list(queue, span, MAX_COUNTED)
@@ -81,6 +83,10 @@ async function find(deps: Deps, queue: string) {
     jobs_without_message: isGone ? ledger.known.counts(queue).available : ids.length,
     job_ids: ids.slice(0, MAX_LISTED),
   }
+}
+
+function reportsWait(queue: string): OjsError {
+  return unavailable(`Reports about jobs of queue '${queue}' still wait; repeat it later.`, 'busy')
 }
 
 function queueExists(queue: string): OjsError {

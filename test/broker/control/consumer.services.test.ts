@@ -333,16 +333,21 @@ describe('the backlog of the control queues', () => {
     for (let i = 0; i < 40; i++) await say(EMAIL, REPORT)
     await expect.poll(types).toHaveLength(32)
     let isOver = false
-    const caughtUp = broker.catchUp(['email', 'other', 'none']).then(() => {
+    const caughtUp = broker.catchUp(['email', 'other', 'none']).then((isCaughtUp) => {
       isOver = true
+      return isCaughtUp
     })
     for (let i = 0; i < 40; i++) {
       await expect.poll(() => waiting.length).toBeGreaterThan(i)
       expect(isOver).toBe(false)
       waiting[i]?.settle()
     }
-    await caughtUp
-    await broker.catchUp(['other'])
+    expect(await caughtUp).toBe(true)
+    await say(EMAIL, REPORT)
+    await expect.poll(() => waiting.length).toBe(41)
+    // Not forever.
+    expect(await broker.catchUp(['other', 'email'])).toBe(false)
+    waiting[40]?.settle()
   })
 
   it('is not consumed after a reconnect until it was counted again', async () => {

@@ -115,6 +115,15 @@ it('forgets a queue', async () => {
   expect([watch.driftedBefore('q'), watch.warnings()]).toEqual([null, []])
 })
 
+it('looks again when reports about the jobs still wait, and warns of nothing', async () => {
+  onDrift.mockResolvedValueOnce(null as never)
+  await look(MINUTE)
+  expect([watch.driftedBefore('q'), watch.warnings()]).toEqual([null, []])
+  await look(MINUTE + 10_000)
+  expect(onDrift.mock.calls).toEqual([[drift(0, 0)], [drift(0, 0)]])
+  expect(watch.driftedBefore('q')).toBe(0)
+})
+
 it('shows no warning when everything was published again', async () => {
   left = 0
   await look(MINUTE)

@@ -28,7 +28,7 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
     unpark: () => false,
     isCrowded: () => false,
     broadcast: async () => 'confirmed' as const,
-    catchUp: async () => {},
+    catchUp: async () => true,
   }
   let count = 0
   const stage = { events, woken: 0 } as ToldStage
