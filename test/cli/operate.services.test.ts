@@ -1,8 +1,12 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join, resolve } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { gatewayForAll } from '../operations/harness.ts'
+import { TcpProxy } from '../support/broker/tcp-proxy.ts'
+import { eventually } from '../support/gateway/in-process.ts'
 import { temporaryDirectory } from '../support/temporary-directory.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -123,6 +127,56 @@ it('events tail prints what happens', async () => {
   const tail = cli(`events tail --job ${id}`)
   await gateway.cancel(id)
   expect((await tail).out).toContain(`${id}`)
+})
+
+it('events tail ends like other commands if it is never connected', async () => {
+  const { out: _, ...refused } = await cli('queues list --url http://127.0.0.1:1')
+  expect(refused.code).toBe(4)
+  const tail = await cli('events tail --url http://127.0.0.1:1')
+  expect(tail).toMatchObject({
+    code: 4,
+    out: '',
+    err: expect.stringContaining('at http://127.0.0.1:1: '),
+  })
+  const message = 'This gateway stands by; the active one is at http://a.example.com.'
+  const server = createServer((_request, response) => {
+    const error = { code: 'backend_error', message, retryable: true }
+    response.writeHead(503, { 'content-type': 'application/json', 'retry-after': '60' })
+    response.end(JSON.stringify({ error }))
+  })
+  onTestFinished(() => void server.close())
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  const { port } = server.address() as AddressInfo
+  for (const more of ['', ' --queue a', ' --job x']) {
+    const stands = await cli(`events tail --url http://127.0.0.1:${port}${more}`)
+    expect(stands).toMatchObject({ code: 1, out: '', err: expect.stringContaining(message) })
+  }
+})
+
+it('events tail that was connected goes on after a lost connection, and says so', async () => {
+  const proxy = await TcpProxy.start(gateway.url)
+  onTestFinished(() => proxy.stop())
+  const asked = 'events tail --queue clit --types job.enqueued'.split(' ')
+  const tail = spawn(process.execPath, [MAIN, ...asked, '--url', proxy.url])
+  onTestFinished(() => void tail.kill('SIGKILL'))
+  const heard = { out: '', err: '' }
+  tail.stdout.on('data', (part) => {
+    heard.out += part
+  })
+  tail.stderr.on('data', (part) => {
+    heard.err += part
+  })
+  await eventually(async () => {
+    if (heard.out === '') await pushed('clit')
+    return heard.out !== ''
+  })
+  proxy.refuse(true)
+  proxy.cut()
+  await eventually(async () => heard.err.includes('; connecting again\n'))
+  proxy.refuse(false)
+  const id = await pushed('clit')
+  await eventually(async () => heard.out.includes(id))
+  expect(heard.err).toMatch(/^ojs-rabbitmq: .*; connecting again\nojs-rabbitmq: connected again\n$/)
 })
 
 it('mistakes are 2, no server is 4, and the key comes from a file', async () => {

@@ -1,5 +1,6 @@
 /** `ojs-rabbitmq events tail`: what happens, as it happens. */
-import { printable } from '../command.ts'
+import type { EventsOptions } from '../../sdk/index.ts'
+import { complain, printable } from '../command.ts'
 import { EXIT } from './exit-codes.ts'
 import { integer } from './filters.ts'
 import type { Group } from './group.ts'
@@ -29,7 +30,7 @@ export const eventsGroup: Group = {
           const ends = new AbortController()
           // A reader such as `head` has gone.
           process.stdout.once('error', () => ends.abort())
-          const asked = { queue, jobId, types: types?.split(','), lastEventId }
+          const asked = { queue, jobId, types: types?.split(','), lastEventId, ...connecting() }
           let left = count ?? Number.POSITIVE_INFINITY
           for await (const event of session.client.events({ ...asked, signal: ends.signal })) {
             print(session.isJson ? JSON.stringify(event) : lineOf(event))
@@ -40,6 +41,22 @@ export const eventsGroup: Group = {
         }),
       )
   },
+}
+
+/** Without a first connection the command fails as others do; a later one may take its time, and says so. */
+function connecting(): Pick<EventsOptions, 'onOpen' | 'onLost'> {
+  let standing: 'never' | 'open' | 'lost' = 'never'
+  return {
+    onOpen() {
+      if (standing === 'lost') complain('connected again')
+      standing = 'open'
+    },
+    onLost(reason) {
+      if (standing === 'never') throw reason
+      if (standing === 'open') complain(`${reason.message.replace(/\.$/, '')}; connecting again`)
+      standing = 'lost'
+    },
+  }
 }
 
 function lineOf({ type, data }: { type: string; data: Record<string, unknown> }): string {

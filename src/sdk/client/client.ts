@@ -230,7 +230,7 @@ export class OJSClient {
 
   /**
    * What happens, as it happens: `for await (const { type, data } of client.events({ queue: 'email' }))`. A lost
-   * connection is opened again behind the last event.
+   * connection is opened again behind the last event, for ever; `onLost` is told, and may end it.
    */
   events(options: EventsOptions = {}): AsyncGenerator<OJSEvent, void, undefined> {
     requireSignal(options.signal)

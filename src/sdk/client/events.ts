@@ -19,6 +19,13 @@ export interface EventsOptions {
   lastEventId?: string | undefined
   /** Ends the iteration. */
   signal?: AbortSignal | undefined
+  /** Called whenever the stream has been opened, also again. */
+  onOpen?: (() => void) | undefined
+  /**
+   * Called when the stream was lost or cannot be opened now, before the next try. What it throws ends the
+   * iteration.
+   */
+  onLost?: ((reason: OJSTransportError | OJSError) => void) | undefined
 }
 
 /** An event of the server. */
@@ -32,6 +39,7 @@ export interface OJSEvent {
 
 const OPTIONS: Readonly<Record<keyof EventsOptions, true>> = {
   ...{ queue: true, jobId: true, types: true, lastEventId: true, signal: true },
+  ...{ onOpen: true, onLost: true },
 }
 /** A server sends something every 15 s at least (OJS realtime). */
 const SILENCE_MS = 45_000
@@ -48,12 +56,12 @@ export async function* eventsOf(
   options: EventsOptions = {},
 ): AsyncGenerator<OJSEvent, void, undefined> {
   const path = pathOf(options)
-  const { signal } = options
+  const { signal, onLost } = options
   let { lastEventId } = options
   for (let failures = 0; !signal?.aborted; failures += 1) {
-    let reason: unknown
+    let reason: OJSTransportError | OJSError
     try {
-      for await (const event of connection(transport, path, { lastEventId, signal })) {
+      for await (const event of connection(transport, path, { ...options, lastEventId })) {
         lastEventId = event.id ?? lastEventId
         failures = 0
         if (event.type !== 'server.shutdown') yield event
@@ -61,10 +69,11 @@ export async function* eventsOf(
       }
       return
     } catch (error) {
-      reason = error
       if (signal?.aborted) return
       if (!isPassing(error)) throw error
+      reason = error
     }
+    onLost?.(reason)
     await pause(backoffMs(reason, failures, FIRST_WAIT_MS, LONGEST_WAIT_MS), signal)
   }
 }
@@ -84,7 +93,7 @@ function isLast({ jobId }: EventsOptions, { type, data }: OJSEvent): boolean {
 }
 
 /** The connection was lost or there is none, or the server cannot serve it at this moment. */
-function isPassing(error: unknown): boolean {
+function isPassing(error: unknown): error is OJSTransportError | OJSError {
   if (error instanceof OJSTransportError) return true
   return error instanceof OJSError && error.retryable && !(error instanceof OJSUnsupportedError)
 }
@@ -93,15 +102,21 @@ function isPassing(error: unknown): boolean {
 async function* connection(
   transport: Transport,
   path: string,
-  { lastEventId, signal }: Pick<EventsOptions, 'lastEventId' | 'signal'>,
+  { lastEventId, signal, onOpen }: EventsOptions,
 ): AsyncGenerator<OJSEvent, void, undefined> {
   const silence = new AbortController()
   const unsubscribe = signal && onAbort(signal, () => silence.abort())
-  const watch = () => setTimeout(() => silence.abort(), SILENCE_MS)
+  let isSilent = false
+  const watch = () =>
+    setTimeout(() => {
+      isSilent = true
+      silence.abort()
+    }, SILENCE_MS)
   let timer = watch()
   try {
     const { status, text } = await opened(transport, path, lastEventId, silence.signal)
     if (status === 204) return
+    onOpen?.()
     const events: OJSEvent[] = []
     const parser = createParser({ onEvent: (message) => events.push(eventIn(message)) })
     for await (const part of text) {
@@ -112,6 +127,10 @@ async function* connection(
       timer = watch()
     }
     throw new OJSTransportError('The stream of events has ended.', { kind: 'network' })
+  } catch (error) {
+    if (!isSilent) throw error
+    const text = `The server sent nothing for ${SILENCE_MS / 1_000} s.`
+    throw new OJSTransportError(text, { kind: 'timeout', cause: error })
   } finally {
     clearTimeout(timer)
     unsubscribe?.()
