@@ -62,8 +62,9 @@ async function check(
 ): Promise<number> {
   const store = await open(place, { env, logger, isAlone: false })
   try {
-    const { jobs, owedMessages, problems } = await checkLedger(store)
-    console.log(`${store.shown}: ${jobs} jobs, ${owedMessages} owed messages`)
+    const { jobs, erased, owedMessages, problems } = await checkLedger(store)
+    const kept = erased > 0 ? `, ${erased} rows of deleted jobs` : ''
+    console.log(`${store.shown}: ${jobs} jobs, ${owedMessages} owed messages${kept}`)
     for (const problem of problems) console.log(printable(problem))
     return problems.length === 0 ? 0 : 1
   } finally {

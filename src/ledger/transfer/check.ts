@@ -3,6 +3,8 @@ import type { Store, Value } from './store.ts'
 
 export interface LedgerCheck {
   jobs: number
+  /** Rows of jobs that were deleted, by which late messages of them are recognised (`isErased`). */
+  erased: number
   /** Messages that RabbitMQ has not confirmed yet; a gateway publishes them. */
   owedMessages: number
   /** What is wrong, a line each. */
@@ -11,8 +13,13 @@ export interface LedgerCheck {
 
 export async function checkLedger(store: Store): Promise<LedgerCheck> {
   const problems = [...(await wrongCounts(store)), ...(await orphans(store))]
-  const [numbers] = await store.ask('SELECT count(*) AS jobs, count(outbox) AS owed FROM %S.jobs')
-  return { jobs: Number(numbers?.['jobs']), owedMessages: Number(numbers?.['owed']), problems }
+  const [numbers] = await store.ask(
+    `SELECT count(*) AS "all", count(outbox) AS owed,
+       count(*) FILTER (WHERE state = 'withdrawn') AS erased FROM %S.jobs`,
+  )
+  const erased = Number(numbers?.['erased'])
+  const jobs = Number(numbers?.['all']) - erased
+  return { jobs, erased, owedMessages: Number(numbers?.['owed']), problems }
 }
 
 /** Counts are kept, never counted: here they are. */

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { TOUCHABLE } from '../../../src/job/steer.ts'
 import { LedgerClock } from '../../../src/ledger/postgres/clock.ts'
 import type { Connection } from '../../../src/ledger/postgres/connection.ts'
 import { openPostgresLedger } from '../../../src/ledger/postgres/open.ts'
@@ -163,6 +164,16 @@ it('work goes on after a copy, with the counts and the order of before', async (
   const waiting = await pushed(before)
   const ended = await fetched(before)
   await before.complete(ended.id, fenceOf(ended), { now: NOW, result: '{"ok":1}' } as never)
+  const deleted = await fetched(before)
+  await before.complete(deleted.id, fenceOf(deleted), { now: NOW, result: null } as never)
+  const how = {
+    states: TOUCHABLE.delete,
+    deadLettersOnly: false,
+    sparesRetried: false,
+    scope: null,
+  }
+  const terms = { now: NOW, wall: NOW, cause: { requestId: 'r' }, maxMs: 1_000 }
+  await before.bulk.act([deleted.id], { action: 'delete', ...how }, terms)
   await before.epochs.record(NOW, 1)
   await before.close()
 
@@ -172,7 +183,7 @@ it('work goes on after a copy, with the counts and the order of before', async (
   const checked = await postgresStore(there, SILENT, false)
   const { problems, ...numbers } = await checkLedger(checked)
   await checked.close()
-  expect({ problems, ...numbers }).toEqual({ problems: [], jobs: 3, owedMessages: 1 })
+  expect({ problems, ...numbers }).toEqual({ problems: [], jobs: 3, erased: 1, owedMessages: 1 })
 
   const after = await openPostgresLedger({ ...there, logger: SILENT })
   onTestFinished(() => after.close())
