@@ -1,4 +1,5 @@
-/** Jobs that were fetched before there is a slot for them: how many, and how long they may wait. */
+/** Jobs that were fetched before there is a slot for them: which, how many, and how long they may wait. */
+import type { Job } from '../job.ts'
 import type { HttpLease } from './http-lease.ts'
 
 /** Jobs are fetched ahead for so long: more than a fetch takes, and too short for anyone to miss them. */
@@ -11,6 +12,17 @@ const MAX_WAIT_MS = 1_000
 const MAX_PART = 0.1
 /** The weight of the newest job in the average duration. */
 const WEIGHT = 0.1
+/**
+ * How long nothing is fetched ahead after a job that may not wait: where one was, there are often more. Doubled
+ * each time, and shorter by `LESS_REST_MS` for each job that begins and might have waited: a few among many do not
+ * slow the others down, and a queue of nothing else is asked once a second.
+ */
+const MIN_REST_MS = 50
+const MAX_REST_MS = 1_000
+const LESS_REST_MS = 10
+/** The codes of an attempt that nobody reported: its worker may have died of the job, and may again. */
+const LOST: ReadonlySet<unknown> = new Set(['visibility_timeout', 'worker_death', 'unreported'])
+
 export interface FetchedAheadDeps {
   readonly concurrency: number
   /** Free slots now. */
@@ -21,7 +33,8 @@ export interface FetchedAheadDeps {
 /**
  * The jobs of a worker that have not begun. A worker of quick jobs fetches as many as its slots will take in
  * the next 50 ms, so that they do not wait for the fetch. What gets no slot within a second, or before the
- * worker stops, is given back.
+ * worker stops, is given back. So is at once what cannot bear to lose an attempt: if the process dies, the
+ * server counts one for each of its jobs, and cannot know which of them have begun.
  */
 export class FetchedAhead {
   readonly #deps: FetchedAheadDeps
@@ -32,9 +45,12 @@ export class FetchedAhead {
   #averageMs = Number.POSITIVE_INFINITY
   /**
    * Halved when jobs got no slot in time, which the average of those that end may hide: most slots may be taken by
-   * long ones. Grows by one with as many jobs that begin.
+   * long ones. Is 1 after a job that may not wait. Grows by one with as many jobs that begin and might have waited.
    */
   #ceiling = MAX_AHEAD
+  /** In terms of `performance.now()`. */
+  #restsUntil = 0
+  #restMs = MIN_REST_MS
   #isAllowed = false
   #hasEnded = false
 
@@ -49,7 +65,7 @@ export class FetchedAhead {
 
   /** How many jobs there should be without a slot, but are not. */
   get missing(): number {
-    const most = this.#most
+    const most = performance.now() < this.#restsUntil ? 0 : this.#most
     const missing = most - this.#unbegun.size
     // Not for each job that begins: one request for many is the point.
     return !this.#hasEnded && missing * 2 >= most ? missing : 0
@@ -61,10 +77,27 @@ export class FetchedAhead {
     this.#unbegun.set(lease, endsAt)
     if (endsAt < this.#timerEndsAt) this.#clear()
     this.begin()
+    if (this.#unbegun.has(lease) && !this.#mayWait(lease)) this.#giveBack(lease)
+    this.#watch()
+  }
+
+  #mayWait({ job }: HttpLease): boolean {
+    if (!canLoseAttempt(job)) {
+      this.#rest()
+      return false
+    }
     // The server sent more than it was asked for, or the jobs have become slow meanwhile.
     const isSurplus = this.#most === 0 || this.#unbegun.size > MAX_AHEAD
-    if ((isSurplus || this.#hasEnded) && this.#unbegun.has(lease)) this.#giveBack(lease)
-    this.#watch()
+    return !isSurplus && !this.#hasEnded
+  }
+
+  #rest(): void {
+    const now = performance.now()
+    // Once for all such jobs of an answer.
+    if (now < this.#restsUntil) return
+    this.#restsUntil = now + this.#restMs
+    this.#restMs = Math.min(MAX_REST_MS, this.#restMs * 2)
+    this.#ceiling = 1
   }
 
   /** How many jobs may be without a slot. */
@@ -101,7 +134,10 @@ export class FetchedAhead {
   }
 
   #deliver(lease: HttpLease): void {
-    this.#ceiling = Math.min(MAX_AHEAD, this.#ceiling + 1 / this.#ceiling)
+    if (canLoseAttempt(lease.job)) {
+      this.#ceiling = Math.min(MAX_AHEAD, this.#ceiling + 1 / this.#ceiling)
+      this.#restMs = Math.max(MIN_REST_MS, this.#restMs - LESS_REST_MS)
+    }
     this.#deps.deliver(lease)
   }
 
@@ -139,6 +175,15 @@ export class FetchedAhead {
     clearTimeout(this.#timer)
     this.#timer = undefined
   }
+}
+
+/**
+ * False for the last attempt: it would be lost for a job that has not begun. False after a lost one: if a job
+ * kills its worker, those that waited beside it come back together with it.
+ */
+function canLoseAttempt({ attempt, max_attempts: most, error }: Job): boolean {
+  const isLast = typeof most === 'number' && attempt >= most
+  return !isLast && !LOST.has(error?.['code'])
 }
 
 function mayWaitMs({ job: { timeout_ms: limit }, lengthMs }: HttpLease): number {

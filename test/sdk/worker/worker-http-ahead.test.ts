@@ -1,4 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { visibilityFailure, workerDeathFailure } from '../../../src/job/retry/failure.ts'
 import type { Job } from '../../../src/sdk/job.ts'
 import type { JobContext } from '../../../src/sdk/worker/execution.ts'
 import { newJob } from '../fake-source.ts'
@@ -166,14 +167,25 @@ async function startAt(shop: Shop, ms: { now: number }, over: object = {}) {
   return { worker, logger, transport }
 }
 
-/** A worker with quick jobs behind it, which are fetched ahead, and slow ones in its slots. */
-async function withUnbegun(over: Partial<Job> = {}, options: object = {}, short = 0) {
+/** A worker with quick jobs behind it, so that it fetches ahead; the next ones are slow. */
+async function quick(options: object = {}) {
   const shop = newShop(60)
   const ms = { now: 5 }
   const started = await startAt(shop, ms, options)
   await elapse(1_000)
   expect(shop.endedIds()).toHaveLength(60)
   ms.now = 5_000
+  return { shop, ms, ...started }
+}
+
+/** The fetches for which there was no free slot. */
+function aheadOf({ fetches }: ScriptedTransport): number {
+  return fetches.filter(({ wait_ms }) => wait_ms === 0).length
+}
+
+/** With quick jobs behind it, some that were fetched ahead, and slow ones in its slots. */
+async function withUnbegun(over: Partial<Job> = {}, options: object = {}, short = 0) {
+  const { shop, ms, ...started } = await quick(options)
   shop.stock(12 - short, over)
   shop.stock(short, { timeout_ms: 2_000 })
   await elapse(1)
@@ -365,6 +377,106 @@ describe('jobs that were fetched ahead and get no slot', () => {
     const { active_job_ids: named } = transport.heartbeats.at(-1) ?? {}
     expect(named).toEqual(expect.arrayContaining(waiting))
     expect(named).toHaveLength(waiting.length + 2)
+  })
+})
+
+const LAST = { attempt: 3, max_attempts: 3 }
+const LOST = { attempt: 2, max_attempts: 5, error: { ...visibilityFailure() } }
+const FAILED = { attempt: 2, max_attempts: 5, error: { code: 'handler_error' } }
+
+describe('a job that cannot bear to lose an attempt, as all do that a dead worker had', () => {
+  it.each([
+    ['is its only one', { max_attempts: 1 }],
+    ['is its last one', LAST],
+    ['comes after a lost one', LOST],
+    ['comes after that of a dead worker', { ...LOST, error: { ...workerDeathFailure('w') } }],
+  ])('does not wait for a slot if the attempt %s', async (_, over) => {
+    const { shop, transport } = await quick()
+    shop.stock(12, over)
+    await elapse(2)
+    expect(shop.unbegun).toEqual([])
+    expect([shop.givenBack().length, shop.waiting.length]).toEqual([10, 10])
+    const before = transport.fetches.length
+    await elapse(4_900)
+    expect(transport.fetches).toHaveLength(before)
+    await elapse(30_000)
+    expect(shop.endedIds()).toHaveLength(72)
+  })
+
+  it('makes no loop of fetching and giving back if all are such: one more fetch a second', async () => {
+    const shop = newShop(2_500, LAST)
+    const { transport } = await startAt(shop, { now: 5 })
+    await elapse(2_000)
+    const [before, givenBack] = [aheadOf(transport), shop.givenBack().length]
+    expect(givenBack).toBeGreaterThan(0)
+    expect(givenBack).toBeLessThanOrEqual(26)
+    await elapse(3_000)
+    expect(shop.endedIds().length).toBeGreaterThan(1_500)
+    expect(shop.givenBack().length - givenBack).toBeLessThanOrEqual(3)
+    expect(aheadOf(transport) - before).toBeLessThanOrEqual(3)
+  })
+
+  it('does not slow others down if it is one of many', async () => {
+    const { shop, ms, transport } = await quick()
+    ms.now = 5
+    for (let i = 0; i < 20; i++) {
+      shop.stock(99)
+      shop.stock(1, LAST)
+    }
+    const before = transport.fetches.length
+    await elapse(8_000)
+    expect(new Set(shop.endedIds()).size).toBe(2_060)
+    // Without any of them: 200.
+    expect(transport.fetches.length - before).toBeLessThan(500)
+    expect(shop.givenBack().length).toBeLessThanOrEqual(40)
+  })
+
+  it('leaves others waiting that can', async () => {
+    const { shop, ms } = await quick()
+    ms.now = 5
+    const last = new Set<string>()
+    for (let i = 0; i < 60; i++) {
+      shop.stock(9, FAILED)
+      shop.stock(1, LAST)
+      last.add(shop.waiting.at(-1)?.id ?? '')
+    }
+    await elapse(10_000)
+    expect(new Set(shop.endedIds()).size).toBe(660)
+    const waits = (isLast: boolean) =>
+      shop.handed
+        .slice(60)
+        .filter(({ id }) => last.has(id) === isLast)
+        .map(({ at, beganAt, givenBackAt }) => (beganAt ?? givenBackAt ?? 0) - at)
+    expect(Math.max(...waits(true))).toBeLessThanOrEqual(1)
+    expect(Math.max(...waits(false))).toBeGreaterThanOrEqual(5)
+    const lastIds = [...last]
+    expect(shop.givenBack().length).toBeGreaterThan(0)
+    expect(lastIds).toEqual(expect.arrayContaining(shop.givenBack().map(({ id }) => id)))
+  })
+
+  it('is no reason to fetch nothing ahead later', async () => {
+    const { shop, ms, transport } = await quick()
+    ms.now = 5
+    shop.stock(40, LAST)
+    await elapse(1)
+    shop.stock(2_000)
+    const before = transport.fetches.length
+    await elapse(48)
+    for (const { count } of transport.fetches.slice(before)) expect(count).toBeLessThanOrEqual(2)
+    await elapse(1_000)
+    const givenBack = shop.givenBack().length
+    await elapse(2_000)
+    expect(
+      Math.max(...transport.fetches.slice(-10).map(({ count }) => Number(count))),
+    ).toBeGreaterThan(5)
+    expect(shop.givenBack()).toHaveLength(givenBack)
+  })
+
+  it('may wait if its last attempt was not lost, but failed', async () => {
+    const { shop } = await quick()
+    shop.stock(12, FAILED)
+    await elapse(2)
+    expect(shop.unbegun).toHaveLength(10)
   })
 })
 
