@@ -1,16 +1,60 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, test } from 'vitest'
+import { pathToFileURL } from 'node:url'
+import { expect, onTestFinished, test } from 'vitest'
 import { OJSWorker } from '../../../src/sdk/worker/worker.ts'
-import { fetchMany, freshQueue, gatewayForAll, stateOf } from '../../operations/harness.ts'
+import { deadIds, fetchMany, freshQueue, gatewayForAll, stateOf } from '../../operations/harness.ts'
 import { inOrder } from '../../support/broker/order.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
 
 const { gateway } = gatewayForAll()
 
 const SLOTS = 20
+/** Quick jobs of a worker that is killed; the next ones never end. */
+const QUICK = 200
 
-async function pushAll(queue: string, count: number, type = 'quick'): Promise<string[]> {
-  const jobs = Array.from({ length: count }, () => ({ type, args: [], options: { queue } }))
+// Its own process, because it is killed; from `dist`, as Node.js 20 runs no TypeScript.
+const SDK = pathToFileURL(join(resolve(import.meta.dirname, '../../..'), 'dist', 'sdk', 'index.js'))
+const PROGRAM = `
+  import { writeSync } from 'node:fs'
+  import { OJSWorker } from ${JSON.stringify(SDK.href)}
+  const [url, queue] = process.argv.slice(1)
+  const worker = new OJSWorker({ url, queues: [queue], concurrency: ${SLOTS}, logger: false })
+  let runs = 0
+  worker.register('quick', async ({ job }) => {
+    runs += 1
+    writeSync(1, job.id + '\\n')
+    await new Promise((resolve) => runs <= ${QUICK} && setTimeout(resolve, 2))
+  })
+  await worker.start()
+`
+
+/** Runs a worker until all of its slots are taken by jobs that never end, and kills it. The ids of jobs that began. */
+async function runAndKill(queue: string): Promise<Set<string>> {
+  const args = ['--input-type=module', '-e', PROGRAM, gateway.url, queue]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const gone = once(child, 'close')
+  const began = new Set<string>()
+  for await (const id of createInterface(child.stdout)) {
+    began.add(id)
+    if (began.size === QUICK + SLOTS) child.kill('SIGKILL')
+  }
+  await gone
+  return began
+}
+
+async function pushAll(
+  queue: string,
+  count: number,
+  type = 'quick',
+  over: object = {},
+): Promise<string[]> {
+  const options = { queue, ...over }
+  const jobs = Array.from({ length: count }, () => ({ type, args: [], options }))
   const { body } = await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })
   return body.jobs.map(({ id }: { id: string }) => id)
 }
@@ -70,4 +114,15 @@ test('a worker that stops gives back what it has fetched ahead, uncounted', asyn
   const left = await fetchMany(gateway, queue, 160 - ran.size)
   expect(left.length).toBeGreaterThan(0)
   for (const { attempt } of left) expect(attempt).toBe(1)
+})
+
+test('a worker that is killed makes no dead letters of jobs that never began', async () => {
+  const queue = freshQueue()
+  await pushAll(queue, 2 * QUICK, 'quick', { max_attempts: 1, visibility_timeout_ms: 2_000 })
+  const began = await runAndKill(queue)
+  await eventually(async () => (await activeIn(queue)) === 0)
+  const dead = await deadIds(gateway, queue)
+  expect(dead.length).toBeGreaterThanOrEqual(SLOTS)
+  // Now and then the worker tries with one job whether jobs may wait again. It may have been giving that one back.
+  expect(dead.filter((id) => !began.has(id)).length).toBeLessThanOrEqual(1)
 })
