@@ -15,7 +15,7 @@ const WEIGHT = 0.1
 /**
  * How long nothing is fetched ahead after a job that may not wait: where one was, there are often more. Doubled
  * each time, and shorter by `LESS_REST_MS` for each job that begins and might have waited: a few among many do not
- * slow the others down, and a queue of nothing else is asked once a second.
+ * end it for the others, and a queue of nothing else is asked once a second.
  */
 const MIN_REST_MS = 50
 const MAX_REST_MS = 1_000

@@ -416,7 +416,7 @@ describe('a job that cannot bear to lose an attempt, as all do that a dead worke
     expect(aheadOf(transport) - before).toBeLessThanOrEqual(3)
   })
 
-  it('does not slow others down if it is one of many', async () => {
+  it('does not end it for the others if it is one of many', async () => {
     const { shop, ms, transport } = await quick()
     ms.now = 5
     for (let i = 0; i < 20; i++) {
