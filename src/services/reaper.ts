@@ -12,25 +12,31 @@ const INTERVAL_MS = 100
 const PAGE = 200
 /** No look for this long: the process stood still. Its timers now run before the requests that it missed. */
 const STANDSTILL_MS = 5_000
+/** The same, but not so long that a worker that lives has given up its request: it waits at the port. */
+const STALL_MS = 500
 
 /**
  * Ends leases that ran out (docs/architecture.md §2). The execution timeout is judged first: both default to
  * 30 s, and a silent job should fail by its retry policy instead of being leased again and again. Leases of
  * native workers are left alone until the control backlog is consumed, which may hold their reports
  * (docs/architecture.md §2, "Restart"). After the process stood still (a paused container), all leases are extended
- * first, because no worker could renew its lease in that time.
+ * first, because no worker could renew its lease in that time. After a shorter stall nothing ends for as long again:
+ * the ACKs and heartbeats that came meanwhile are handled first.
  */
 export function reaper(deps: Deps): Loop {
   // `performance.now()`, not the clock of `deps`: a test that sets that clock ahead is no standstill.
   let lookedAt = Number.POSITIVE_INFINITY
+  let restsUntil = Number.NEGATIVE_INFINITY
   return new Loop({
     name: 'reaper',
     everyMs: INTERVAL_MS,
     logger: deps.logger,
     runOnce: async () => {
-      if (performance.now() - lookedAt > STANDSTILL_MS) await extendLeases(deps)
+      const stoodMs = performance.now() - lookedAt
+      if (stoodMs > STANDSTILL_MS) await extendLeases(deps)
+      else if (stoodMs > STALL_MS) restsUntil = performance.now() + stoodMs
       try {
-        return await reapOnce(deps)
+        return performance.now() >= restsUntil && (await reapOnce(deps))
       } finally {
         // Counts as a look even if a lease cannot be ended. A ledger that cannot be written takes no
         // heartbeats either, so that time is a standstill.

@@ -14,6 +14,9 @@ afterEach(() => vi.restoreAllMocks())
 it('the reaper extends all leases before it ends any, after the process stood still for 6 s', async () => {
   const done: string[] = []
   let looks = 0
+  let stoodMs = 0
+  /** How long each pass takes. */
+  let passMs = 0
   const record =
     <T>(what: string, value: T) =>
     () => {
@@ -24,7 +27,12 @@ it('the reaper extends all leases before it ends any, after the process stood st
   const ledger = {
     endOverdue: record('looked', []),
     extendLeases: record('extended', 0),
-    known: { fault: () => null },
+    known: {
+      fault() {
+        stoodMs += passMs
+        return null
+      },
+    },
   }
   const broker = { controlBacklogConsumed: () => true }
   const deps = {
@@ -35,14 +43,18 @@ it('the reaper extends all leases before it ends any, after the process stood st
     random: Math.random,
   } as unknown as Deps
   // The clock is mocked, since a pause of the machine would count as standing still.
-  let stoodMs = 0
   vi.spyOn(performance, 'now').mockImplementation(() => 1_000 + stoodMs)
   const service = reaper(deps)
   await service.start()
   await vi.waitUntil(() => done.length === 1, { timeout: 15_000 })
+  // A shorter stall: what came meanwhile has as long again before anything ends.
   stoodMs += 4_000
   const before = looks
+  const stalledAt = stoodMs
+  passMs = 400
   await vi.waitUntil(() => looks > before, { timeout: 15_000 })
+  passMs = 0
+  expect(stoodMs - stalledAt).toBeGreaterThanOrEqual(4_000)
   expect(done).toEqual(['looked'])
   stoodMs += 6_000
   await vi.waitUntil(() => done.length >= 3, { timeout: 15_000 })
@@ -55,7 +67,11 @@ it.each([
   ['extends all leases after the ledger could not be written', 'disk full', true],
 ])('the reaper %s', async (_, fault, isExtended) => {
   let stoodMs = 0
-  vi.spyOn(performance, 'now').mockImplementation(() => 1_000 + stoodMs)
+  // Goes on with each look at it.
+  vi.spyOn(performance, 'now').mockImplementation(() => {
+    stoodMs += 100
+    return 1_000 + stoodMs
+  })
   const done: string[] = []
   const ledger = {
     endOverdue: () => {

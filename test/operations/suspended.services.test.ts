@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { vhostForAll } from '../../support/broker/rabbit.ts'
-import { Gateway } from '../../support/gateway/gateway.ts'
-import { deferred } from '../../support/time/deferred.ts'
-import { forAll } from '../../support/time/late.ts'
-import { workersOfTest } from '../../worker/harness.ts'
+import { vhostForAll } from '../support/broker/rabbit.ts'
+import { Gateway } from '../support/gateway/gateway.ts'
+import { deferred } from '../support/time/deferred.ts'
+import { forAll } from '../support/time/late.ts'
+import { workersOfTest } from '../worker/harness.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
 type Json = any
@@ -46,4 +46,16 @@ test('a job that a native worker ends in time while the gateway stands still is 
   await expect
     .poll(async () => Promise.all(ids.map(stateOf)), { timeout: 15_000 })
     .toEqual(ids.map(() => 'completed'))
+})
+
+test('an ACK that came in time while the gateway stood still counts when it goes on', async () => {
+  const options = { queue: 'stall', visibility_timeout_ms: 1_500, max_attempts: 1 }
+  const { id } = jobIn(await gateway.client.push({ type: 'test.job', args: [], options }))
+  const fetched = await gateway.client.fetch({ queues: ['stall'], worker_id: 'w', wait_ms: 5_000 })
+  expect(fetched.body).toMatchObject({ jobs: [{ id }] })
+  gateway.freeze()
+  const acked = gateway.client.ack({ job_id: id, worker_id: 'w' })
+  await sleep(3_000)
+  gateway.thaw()
+  expect((await acked).status).toBe(200)
 })
