@@ -249,6 +249,9 @@ describe('the metrics of seed 002 §12.1, changed by real messages', () => {
     await movedBy(before, {
       [`ojs_amqp_messages_published_total${queue}`]: 1,
       [`ojs_amqp_confirm_timeouts_total${queue}`]: 1,
+      // Native workers are told not to run the refused job.
+      ['ojs_amqp_messages_published_total{queue="ojs.control.workers"}']: 1,
+      ojs_amqp_publish_confirm_latency_seconds_count: 1,
     })
   })
 
