@@ -74,8 +74,9 @@ describe('jobs whose messages are gone', () => {
   it('are published again on a queue that is new', async () => {
     const ids = await pushed('fresh', 2)
     await withChannel(vhost.url, (channel) => channel.purgeQueue('ojs.queue.fresh'))
-    // Without a FETCH meanwhile: the gateway's own consumers count for nothing.
-    await new Promise((resolve) => setTimeout(resolve, 1_500))
+    // Without a FETCH meanwhile: nobody but the gateway may have looked at the queue.
+    const ready = () => withChannel(vhost.url, (channel) => channel.checkQueue('ojs.queue.fresh'))
+    await expect.poll(async () => (await ready()).messageCount, { timeout: 15_000 }).toBe(2)
     const jobs = await gateway.fetch(['fresh'], { count: 2, wait_ms: 10_000 })
     expect(jobs.map(({ id }) => id)).toEqual(ids)
   })

@@ -112,7 +112,8 @@ export function attemptKey(generation: number | null, attempt: number, id: strin
   return `${generation ?? ''} ${attempt} ${id}`
 }
 
-type Fate = Pick<
+/** What of a row decides. */
+export type Fate = Pick<
   JobRow,
   'generation' | 'state' | 'attempt' | 'holder' | 'workerId' | 'leaseExpiresAt' | 'expiresAt'
 >

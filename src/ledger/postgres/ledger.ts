@@ -70,7 +70,6 @@ import {
   dueRows,
   endOverdue,
   expireDue,
-  expiredRows,
   overdueRows,
   promoteDue,
   rowsAhead,
@@ -233,9 +232,7 @@ export class PostgresLedger implements Ledger {
   }
 
   expire(terms: DueTerms): Promise<Expired[]> {
-    const schema = this.#schema
-    const run = (draft: Draft) => expireDue(draft, schema, terms)
-    return this.#ifAny(expiredRows(schema, { ...terms, limit: 1 }), terms.limit, run, [])
+    return this.#alone(terms.limit, (draft) => expireDue(draft, this.#schema, terms))
   }
 
   claim(jobMessages: readonly ClaimedMessage[], terms: ClaimTerms): Promise<ClaimResult[]> {

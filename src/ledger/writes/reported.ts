@@ -6,6 +6,7 @@ import {
   boundAttempt,
   type Decision,
   decideReport,
+  type Fate,
   type ReportedEvent,
   type Said,
 } from '../../job/native/report.ts'
@@ -19,19 +20,7 @@ export type Completed = Extract<Said, { event: 'completed' }>
 export type Failed = Extract<Said, { event: 'failed' }>
 
 /** What a row must tell. */
-type Told = Pick<
-  JobRow,
-  | 'queue'
-  | 'generation'
-  | 'state'
-  | 'attempt'
-  | 'maxAttempts'
-  | 'holder'
-  | 'workerId'
-  | 'leaseExpiresAt'
-  | 'expiresAt'
-  | 'messageOut'
->
+type Told = Fate & Pick<JobRow, 'queue' | 'maxAttempts' | 'messageOut'>
 
 type Ended = { job: JobRow } & WithNews
 

@@ -115,7 +115,7 @@ export function expiredKeys(jobs: string): string {
       AND j.state <> 'active' ORDER BY j.expires_at LIMIT $2`
 }
 
-export function expiredRows(schema: string, { wall, limit }: Omit<DueTerms, 'now'>): Statement {
+function expiredRows(schema: string, { wall, limit }: Omit<DueTerms, 'now'>): Statement {
   const text = `SELECT e.id, ${SIZE} AS bytes FROM (${expiredKeys(`${schema}.jobs`)}) e
     JOIN ${schema}.job_bodies b USING (id) ORDER BY e.expires_at, e.seq`
   return { text, values: [wall, limit] }
