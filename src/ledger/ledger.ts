@@ -142,8 +142,8 @@ export interface Ledger extends LeaseLedger, DeadLetterLedger, NativeLedger {
 
   /**
    * Discards `available`, `scheduled`, `pending` and `retryable` rows whose `expires_at` has passed, at most
-   * `limit` of them: see `Reads.expiring`, which looks first. No copy in the DLX queue is owed (`deadLetterCopied` is set); the job is listed as a
-   * dead letter only if its own policy says so.
+   * `limit` of them. Commits even if there are none: ask `Reads.expiring` before. No copy in the DLX queue is
+   * owed (`deadLetterCopied` is set); the job is listed as a dead letter only if its own policy says so.
    */
   expire(terms: DueTerms): Promise<Expired[]>
 

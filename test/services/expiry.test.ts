@@ -38,6 +38,14 @@ it('the expiry service expires no job until the backlog of the control queues is
   await expiring(async () => expect(await stateOf(id)).toBe('discarded'))
 })
 
+it('the expiry service commits nothing while nothing has expired', async () => {
+  await pushed(harness.ledger, { expiresAt: NOW + 1 })
+  const looks = vi.spyOn(harness.ledger.read, 'expiring')
+  const expire = vi.spyOn(harness.ledger, 'expire')
+  await expiring(() => expect(looks.mock.calls.length).toBeGreaterThan(1))
+  expect(expire).not.toHaveBeenCalled()
+})
+
 it('the expiry service hears first what native workers have reported about the queues of due jobs', async () => {
   const { ledger } = harness
   const done = await pushed(ledger, { queue: 'a', expiresAt: NOW })

@@ -195,17 +195,16 @@ it('a look for what is due that finds nothing commits nothing', async () => {
   const look = async () => [
     (await ledger.promote(NOW, NOW, 10)).length,
     await ledger.sendAhead(NOW, 10),
-    (await ledger.expire({ now: NOW, wall: NOW, limit: 10 })).length,
     (await ledger.endOverdue({ now: NOW, limit: 10, which: 'all' }, () => null)).length,
   ]
   const later = { state: 'scheduled', dueAt: NOW + 1 } as const
-  await pushed(ledger, { start: later, expiresAt: NOW + 1 })
+  await pushed(ledger, { start: later })
   await fetched(ledger)
   const before = await groups()
-  expect(await look()).toEqual([0, 0, 0, 0])
+  expect(await look()).toEqual([0, 0, 0])
   expect(await groups()).toBe(before)
   await pushed(ledger, { start: { ...later, dueAt: NOW } })
-  expect(await look()).toEqual([1, 0, 0, 0])
+  expect(await look()).toEqual([1, 0, 0])
   expect(await groups()).toBe(before + 2)
 })
 
