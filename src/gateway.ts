@@ -65,6 +65,7 @@ import { EventRing } from './telemetry/event-ring.ts'
 import { createJobEvents } from './telemetry/events.ts'
 import { jobLog } from './telemetry/job-log.ts'
 import { createMetrics, type MetricSources } from './telemetry/metrics.ts'
+import { standbyMetrics } from './telemetry/standby-metrics.ts'
 import { uuid7 } from './uuid.ts'
 
 /** How many events are kept for `GET /ojs/v1/events`; about 500 bytes each. */
@@ -153,7 +154,10 @@ async function standbyDoor(
 ): Promise<Gateway> {
   const { leadership, clock, tls } = given
   const facts = () => leadership.seen
-  const door = createStandbyService({ ...config, tls, logger, now: () => clock.now(), facts })
+  const isLedgerReachable = () => facts().fault === null
+  const metrics = standbyMetrics({ version: await ownVersion(), isLedgerReachable })
+  const now = () => clock.now()
+  const door = createStandbyService({ ...config, tls, logger, now, facts, metrics })
   await door.start()
   return { url: door.url(), stop: (deadline) => door.stop(deadline) }
 }
@@ -262,6 +266,7 @@ function metricSources(
     eventsPending: () => broker.eventsPending,
     gateway: {
       version,
+      sharesLedger: deps.ledger.known.replication.kind === 'postgres',
       isHealthy: () => isHealthy(deps),
       warnings: () => healthWarnings(deps),
     },

@@ -58,6 +58,14 @@ async function pushUntil(over: () => boolean): Promise<string[]> {
   return accepted
 }
 
+/** The value of a metric without labels; undefined: the page does not have it. */
+async function metric(gateway: Gateway, name: string): Promise<number | undefined> {
+  const { status, text } = await gateway.client.send('GET', '/metrics')
+  expect(status).toBe(200)
+  const [, value] = new RegExp(`^${name} (.+)$`, 'm').exec(text) ?? []
+  return value === undefined ? undefined : Number(value)
+}
+
 /** Fetches and acknowledges until all of these were; what else comes, too. Returns each run. */
 async function work(gateway: Gateway, ids: readonly string[]): Promise<string[]> {
   const runs: string[] = []
@@ -109,11 +117,17 @@ test('after a kill of the active gateway the other serves, and nothing is lost',
   const first = idOf(await push(active))
   const fetched = jobsOf(await active.client.fetch({ queues: [QUEUE], worker_id: 'before' }))
   await new Promise((resolve) => setTimeout(resolve, 300))
+  const secondsOfCpu = await metric(standby, 'process_cpu_seconds_total')
+  expect([await metric(active, 'ojs_standby'), await metric(standby, 'ojs_standby')]).toEqual([
+    0, 1,
+  ])
   await active.kill9()
   isOver = true
   const accepted = await pushing
   swapRoles()
   await active.untilHealthy()
+  expect(await metric(active, 'ojs_standby')).toBe(0)
+  expect(await metric(active, 'process_cpu_seconds_total')).toBeGreaterThan(Number(secondsOfCpu))
   // A lease of before is acknowledged at the new one.
   for (const { id } of fetched)
     expect(await active.client.ack({ job_id: id, worker_id: 'before' })).toMatchObject({

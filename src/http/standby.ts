@@ -1,13 +1,16 @@
-/** The HTTP door of a gateway that stands by: alive, not ready, and says who serves. */
+/** The HTTP door of a gateway that stands by: alive, not ready, has metrics, and says who serves. */
 import type { Request } from 'express'
 import { OjsError } from '../errors.ts'
 import type { Logger } from '../logger.ts'
 import { type StandbyFacts, standbyHealth, withoutReasons } from '../operations/health.ts'
+import type { MetricsPage } from '../telemetry/exposition.ts'
 import { PROBES } from './access/admission.ts'
+import { requireAllQueues } from './access/queue-scope.ts'
 import { isServed } from './access/roles.ts'
 import { HttpServer, type HttpServerOptions } from './http-server.ts'
 import { answer } from './message/respond.ts'
 import type { Route } from './route.ts'
+import { metricsRoutes } from './routes/operate/system.ts'
 
 export interface StandbyServiceOptions
   extends Pick<HttpServerOptions, 'host' | 'port' | 'access' | 'tls'> {
@@ -15,11 +18,15 @@ export interface StandbyServiceOptions
   /** Milliseconds since 1970 that never go back. */
   now(): number
   facts(): StandbyFacts
+  metrics: MetricsPage
 }
 
-/** The probes of seed 001 §8 say `standby`; everything else is answered with 503 and where to go. */
+/**
+ * The probes of seed 001 §8 say `standby`. Metrics are answered as by the active gateway, so that monitoring can
+ * tell a standby from one that is gone; everything else is answered with 503 and where to go.
+ */
 export function createStandbyService(options: StandbyServiceOptions): HttpServer {
-  const { access, facts, now } = options
+  const { access, facts, metrics, now } = options
   const startedAt = now()
   const needsKeys = access.apiKeys.length > 0
   const health = (request: Request) => {
@@ -34,6 +41,7 @@ export function createStandbyService(options: StandbyServiceOptions): HttpServer
       ...PROBES.liveness.map((path) => probe(path, 200, () => ({ status: 'ok' }))),
       ...PROBES.readiness.map((path) => probe(path, 503, () => ({ status: 'standby' }))),
       ...PROBES.health.map((path) => probe(path, 503, health)),
+      ...metricsRoutes(metrics).map(forKeysOfAllQueues),
     ],
     otherwise: ({ admission: { key } }) => {
       throw refusal(facts().activeUrl, !needsKeys || key !== undefined)
@@ -53,6 +61,16 @@ function probe(path: string, status: number, body: (request: Request) => object)
     access: 'anybody',
     handle(request, response) {
       answer(response, status, JSON.stringify(body(request)))
+    },
+  }
+}
+
+function forKeysOfAllQueues(route: Route): Route {
+  return {
+    ...route,
+    handle(request, response) {
+      requireAllQueues(request)
+      return route.handle(request, response)
     },
   }
 }

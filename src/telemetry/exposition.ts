@@ -6,10 +6,14 @@ export interface HttpObserver {
   requestDone(route: string, method: string, status: number, seconds: number): void
 }
 
-/** What `GET /metrics` shows, and the observer that feeds its HTTP metrics. */
-export interface Exposition {
-  readonly http: HttpObserver
+/** What `GET /metrics` shows. */
+export interface MetricsPage {
   readonly contentType: string
   /** The Prometheus text format. */
   text(): Promise<string>
+}
+
+/** The page, and the observer that feeds its HTTP metrics. */
+export interface Exposition extends MetricsPage {
+  readonly http: HttpObserver
 }

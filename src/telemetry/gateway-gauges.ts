@@ -5,6 +5,8 @@ import { gauge } from './gauges.ts'
 /** What the gateway knows about itself. */
 export interface GatewayState {
   readonly version: string
+  /** Other gateways may use the same ledger, and stand by. */
+  readonly sharesLedger: boolean
   /** As in `GET /ojs/v1/health`. */
   isHealthy(): boolean
   /** The warnings of `GET /ojs/v1/health`. The gateway defines their codes, so they are few. */
@@ -49,13 +51,22 @@ export function gatewayGauges(
       for (const { code } of warnings) this.inc({ code })
     },
   })
-  new Gauge({
+  buildInfo(registry, gateway.version)
+  if (gateway.sharesLedger) isStandby(registry, false)
+}
+
+export function buildInfo(registry: Registry, version: string): void {
+  const info = new Gauge({
     name: 'ojs_build_info',
     help: 'Always 1',
     labelNames: ['version'],
     registers: [registry],
-    collect() {
-      this.set({ version: gateway.version }, 1)
-    },
   })
+  info.set({ version }, 1)
+}
+
+/** Alerts tell by it that another gateway can serve in the place of one that is gone. */
+export function isStandby(registry: Registry, standsBy: boolean): void {
+  const help = 'With a ledger on PostgreSQL: 1 while the gateway stands by, 0 while it serves'
+  gauge(registry, 'ojs_standby', help, () => Number(standsBy))
 }

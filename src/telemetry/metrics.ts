@@ -1,5 +1,5 @@
 /** The metric registry: feeds counters, reads gauges, writes the Prometheus text. */
-import { collectDefaultMetrics, Histogram, Registry } from 'prom-client'
+import { Histogram, Registry } from 'prom-client'
 import type { BrokerGauges, BrokerObserver, EventExchangeObserver } from '../broker/observer.ts'
 import { amqpGauges, amqpMetrics } from './amqp-metrics.ts'
 import { BoundedLabels, SeriesByPair } from './bounded-labels.ts'
@@ -10,6 +10,7 @@ import type { Exposition, HttpObserver } from './exposition.ts'
 import { type GatewayState, gatewayGauges, type LedgerState } from './gateway-gauges.ts'
 import { type JobSources, jobGauges } from './job-gauges.ts'
 import { jobMetrics } from './job-metrics.ts'
+import { pageOf } from './process-metrics.ts'
 
 /** All metrics, in a registry of their own: two gateways may share a process. */
 export interface Metrics {
@@ -39,16 +40,6 @@ const MAX_QUEUES = 200
 const MAX_TYPES = 200
 
 /**
- * Gauges of prom-client that are named like counters, which `promtool check metrics` refuses. They are only
- * the sums of other gauges, which stay.
- */
-const MISNAMED = [
-  'nodejs_active_resources_total',
-  'nodejs_active_handles_total',
-  'nodejs_active_requests_total',
-]
-
-/**
  * One registry with counters that are fed from now on, and gauges that read their sources at each scrape.
  * Labels are bounded, because clients choose the names.
  */
@@ -67,26 +58,9 @@ export function createMetrics(): Metrics {
       amqpGauges(registry, queues, () => sources.broker())
       eventExchangeGauge(registry, () => sources.eventsPending())
       const http = httpMetrics(registry)
-      const all = Registry.merge([processMetrics(), registry])
-      return { http, contentType: all.contentType, text: () => all.metrics() }
+      return { http, ...pageOf(registry) }
     },
   }
-}
-
-let processRegistry: Registry | undefined
-
-/**
- * prom-client's own metrics, made once per process. Each set of them watches the event loop and the garbage
- * collector until the process ends (2 MB, and a timer of 10 ms), and a program that embeds the gateway may
- * start it often.
- */
-function processMetrics(): Registry {
-  if (processRegistry !== undefined) return processRegistry
-  const made = new Registry()
-  collectDefaultMetrics({ register: made })
-  for (const name of MISNAMED) made.removeSingleMetric(name)
-  processRegistry = made
-  return made
 }
 
 const HTTP_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]

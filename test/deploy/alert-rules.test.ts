@@ -35,30 +35,32 @@ function promtool(...args: string[]): { status: number | null; output: string } 
   return { status, output: stdout + stderr }
 }
 
-/** Whether the alert fires after an hour of these samples. */
-function fires(alert: string, series: Series): boolean {
-  const path = join(folder, 'case.yml')
+/** Runs promtool on an hour of these samples: whether this query has these answers then, by their labels. */
+function answers(expr: string, series: Series, expected: Record<string, number>) {
   const input = Object.entries(series).map(([name, values]) => ({ series: name, values }))
-  const expr = `count(ALERTS{alertname="${alert}",alertstate="firing"}) or vector(0)`
-  const expectation = (value: number) => ({
+  const samples = Object.entries(expected).map(([labels, value]) => ({ labels, value }))
+  const expectation = {
     rule_files: ['rules.yml'],
     evaluation_interval: '1m',
     tests: [
       {
         interval: '1m',
         input_series: input,
-        promql_expr_test: [{ expr, eval_time: '1h', exp_samples: [{ labels: '{}', value }] }],
+        promql_expr_test: [{ expr, eval_time: '1h', exp_samples: samples }],
       },
     ],
-  })
-  // promtool reads YAML, of which JSON is a part.
-  const testWith = (value: number) => {
-    writeFileSync(path, JSON.stringify(expectation(value)))
-    return promtool('test', 'rules', 'case.yml')
   }
-  const silent = testWith(0)
+  // promtool reads YAML, of which JSON is a part.
+  writeFileSync(join(folder, 'case.yml'), JSON.stringify(expectation))
+  return promtool('test', 'rules', 'case.yml')
+}
+
+/** Whether the alert fires after an hour of these samples. */
+function fires(alert: string, series: Series): boolean {
+  const expr = `count(ALERTS{alertname="${alert}",alertstate="firing"}) or vector(0)`
+  const silent = answers(expr, series, { '{}': 0 })
   if (silent.status === 0) return false
-  const firing = testWith(1)
+  const firing = answers(expr, series, { '{}': 1 })
   expect(firing, silent.output).toMatchObject({ status: 0 })
   return true
 }
@@ -110,6 +112,109 @@ describe.skipIf(!hasPromtool)(
       ],
     ])('OjsEverythingFails fires: %s, if %s', (isFiring, _, series) => {
       expect(fires('OjsEverythingFails', series)).toBe(isFiring)
+    })
+
+    const of = (instance: string, ledger = '') =>
+      `{job="ojs-rabbitmq",instance="${instance}"${ledger && `,ledger="${ledger}"`}}`
+    const alone = (instance: string, healthy = '1x60'): Series => ({
+      [`up${of(instance)}`]: '1x60',
+      [`ojs_healthy${of(instance)}`]: healthy,
+    })
+    const gone = (instance: string, ledger = '', up = '1x10 0x50'): Series => ({
+      [`up${of(instance, ledger)}`]: up,
+      [`ojs_healthy${of(instance, ledger)}`]: '1x10 stale',
+      [`ojs_standby${of(instance, ledger)}`]: '0x10 stale',
+    })
+    const serves = (instance: string, ledger = '', healthy = '1x60'): Series => ({
+      [`up${of(instance, ledger)}`]: '1x60',
+      [`ojs_healthy${of(instance, ledger)}`]: healthy,
+      [`ojs_standby${of(instance, ledger)}`]: '0x60',
+    })
+    const standsBy = (instance: string, ledger = '', reachable = '1x60'): Series => ({
+      [`up${of(instance, ledger)}`]: '1x60',
+      [`ojs_standby${of(instance, ledger)}`]: '1x60',
+      [`ojs_standby_ledger_reachable${of(instance, ledger)}`]: reachable,
+    })
+    const tookOver = (instance: string): Series => ({
+      [`up${of(instance)}`]: '1x60',
+      [`ojs_healthy${of(instance)}`]: '_x11 1x49',
+      [`ojs_standby${of(instance)}`]: '1x10 0x50',
+      [`ojs_standby_ledger_reachable${of(instance)}`]: '1x10 stale',
+    })
+
+    type Firing = 'OjsUnhealthy' | 'OjsStandbyGone' | 'OjsLedgersMixed' | null
+    test.each<[what: string, firing: Firing, series: Series]>([
+      [
+        'one serves and the others stand by',
+        null,
+        { ...serves('a'), ...standsBy('b'), ...standsBy('c') },
+      ],
+      ['all stand by', 'OjsUnhealthy', { ...standsBy('a'), ...standsBy('b', '', '0x60') }],
+      ['the only one stands by', 'OjsUnhealthy', standsBy('a')],
+      [
+        'the active one is unhealthy',
+        'OjsUnhealthy',
+        { ...serves('a', '', '0x60'), ...standsBy('b') },
+      ],
+      [
+        'the active one is gone, and no other serves',
+        'OjsUnhealthy',
+        { ...gone('a'), ...standsBy('b') },
+      ],
+      ['all are gone', 'OjsUnhealthy', { ...gone('a'), ...gone('b') }],
+      ['none is scraped', 'OjsUnhealthy', { 'up{job="rabbitmq"}': '1x60' }],
+      [
+        'the active one is gone, and another took over',
+        'OjsStandbyGone',
+        { ...gone('a'), ...tookOver('b') },
+      ],
+      ['a standby is gone', 'OjsStandbyGone', { ...serves('a'), ...gone('b') }],
+      [
+        'a standby has lost the ledger',
+        'OjsStandbyGone',
+        { ...serves('a'), ...standsBy('b', '', '1x9 0x50') },
+      ],
+      [
+        'the active one changed, and the other stands by',
+        null,
+        { ...tookOver('a'), ...standsBy('b') },
+      ],
+      [
+        'a standby has been away for a moment',
+        null,
+        { ...serves('a'), ...standsBy('b'), [`up${of('b')}`]: '1x57 0x3' },
+      ],
+      ['each has a ledger of its own on SQLite', null, { ...alone('a'), ...alone('b') }],
+      [
+        'one of two on SQLite is gone',
+        'OjsUnhealthy',
+        { ...alone('a'), ...alone('b', '1x10 stale'), [`up${of('b')}`]: '1x10 0x50' },
+      ],
+      ['one on SQLite is unhealthy', 'OjsUnhealthy', alone('a', '0x60')],
+      [
+        'two ledgers have labels',
+        null,
+        { ...serves('a', 'x'), ...standsBy('b', 'x'), ...serves('c', 'y'), ...standsBy('d', 'y') },
+      ],
+      [
+        'all of one of two ledgers are gone',
+        'OjsUnhealthy',
+        { ...serves('a', 'x'), ...standsBy('b', 'x'), ...gone('c', 'y'), ...gone('d', 'y') },
+      ],
+      [
+        'two ledgers have no labels',
+        'OjsLedgersMixed',
+        { ...serves('a'), ...standsBy('b'), ...serves('c') },
+      ],
+      [
+        'one of two ledgers without labels is on SQLite',
+        'OjsLedgersMixed',
+        { ...serves('a'), ...alone('b') },
+      ],
+    ])('of gateways, if %s, fires only: %s', (_, firing, series) => {
+      const expr = 'group by (alertname) (ALERTS{alertstate="firing"})'
+      const expected = firing === null ? {} : { [`{alertname="${firing}"}`]: 1 }
+      expect(answers(expr, series, expected)).toMatchObject({ status: 0 })
     })
 
     const HEALTHY = { 'ojs_healthy{instance="a"}': '1x60' }

@@ -1,22 +1,17 @@
 // Evaluates the queries of deploy/grafana and the rules of deploy/prometheus with a real Prometheus, on a
 // gateway and a RabbitMQ node that do what the queries ask for.
-import { spawn } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { connect } from 'amqplib'
 import { describe, expect, test } from 'vitest'
-import { freePort } from '../../scripts/process/ports.mjs'
-import { guard, unguard } from '../../scripts/process/processes.mjs'
-import { removeFolder } from '../../scripts/process/remove-folder.mjs'
-import { DEBIAN_PROMETHEUS } from '../../scripts/test/environment.mjs'
+import { standbyMetrics } from '../../src/telemetry/standby-metrics.ts'
 import { startPrivateNode } from '../support/broker/rabbit.ts'
 import { jobsOf } from '../support/gateway/client.ts'
 import { Gateway } from '../support/gateway/gateway.ts'
 import { eventually } from '../support/gateway/in-process.ts'
 import { forAll } from '../support/time/late.ts'
+import { DEPLOY, startPrometheus } from './prometheus.ts'
 
-const DEPLOY = resolve(import.meta.dirname, '../../deploy')
 const PATIENCE_MS = 60_000
 
 const node = forAll(
@@ -31,66 +26,10 @@ const gateway = forAll(
   () => Gateway.start({ amqpUrl: vhost.url }),
   (started) => started.dispose(),
 )
-const prometheus = forAll(startPrometheus, (started) => started.stop())
-
-interface Sample {
-  metric: Record<string, string>
-  value: [number, string]
-}
-
-/** Scrapes both pages twice a second, with the rules as they are but for their waiting times. */
-async function startPrometheus() {
-  const dir = mkdtempSync(join(tmpdir(), 'ojs-prometheus-'))
-  const port = await freePort()
-  const rules = readFileSync(join(DEPLOY, 'prometheus/alerts.yml'), 'utf8')
-  writeFileSync(
-    join(dir, 'alerts.yml'),
-    rules.replaceAll(/for: \w+/g, 'for: 0s').replaceAll('> 300', '> 1'),
-  )
-  const example = readFileSync(join(DEPLOY, 'prometheus/prometheus.yml'), 'utf8')
-  const config = example
-    .replace('127.0.0.1:8080', new URL(gateway.url).host)
-    .replace('127.0.0.1:15692', `127.0.0.1:${node.prometheusPort}`)
-  const intervals = 'global: { scrape_interval: 500ms, evaluation_interval: 500ms }\n'
-  writeFileSync(join(dir, 'prometheus.yml'), intervals + config)
-  const child = spawn(
-    DEBIAN_PROMETHEUS,
-    [
-      `--config.file=${join(dir, 'prometheus.yml')}`,
-      `--storage.tsdb.path=${join(dir, 'data')}`,
-      `--web.listen-address=127.0.0.1:${port}`,
-    ],
-    { stdio: 'ignore' },
-  )
-  const { pid } = child
-  if (pid !== undefined) guard(pid)
-  const exited = new Promise((done) => child.once('exit', done).once('error', done))
-  const url = `http://127.0.0.1:${port}`
-  await eventually(() =>
-    fetch(`${url}/-/ready`).then(
-      ({ ok }) => ok,
-      () => false,
-    ),
-  )
-  return {
-    async query(expr: string): Promise<Sample[]> {
-      const body = new URLSearchParams({ query: expr })
-      const answer = await fetch(`${url}/api/v1/query`, { method: 'POST', body })
-      const { data, error } = (await answer.json()) as {
-        data?: { result: Sample[] }
-        error?: string
-      }
-      if (!data) throw new Error(`${expr}: ${error}`)
-      return data.result
-    },
-    async stop() {
-      child.kill('SIGKILL')
-      await exited
-      if (pid !== undefined) unguard(pid)
-      await removeFolder(dir)
-    },
-  }
-}
+const prometheus = forAll(
+  () => startPrometheus([gateway.url], node.prometheusPort),
+  (started) => started.stop(),
+)
 
 const push = (queue: string, job: object = {}) =>
   gateway.client.push({ type: 'report.make', args: [1], ...job, options: { queue, ...job } })
@@ -179,8 +118,11 @@ describe('the dashboards of deploy/grafana', () => {
   test('name only metrics that the gateway or RabbitMQ has', async () => {
     const own = await (await fetch(`${gateway.url}/metrics`)).text()
     const theirs = await (await fetch(`http://127.0.0.1:${node.prometheusPort}/metrics`)).text()
+    const waiting = standbyMetrics({ version: '', isLedgerReachable: () => true })
     const known = new Set(
-      [...`${own}\n${theirs}`.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name),
+      [...`${own}\n${theirs}\n${await waiting.text()}`.matchAll(/^# TYPE (\S+)/gm)].map(
+        ([, name]) => name,
+      ),
     )
     const named = files
       .flatMap(queriesOf)

@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { expect, test, vi } from 'vitest'
 import { createMetrics, type MetricSources } from '../../src/telemetry/metrics.ts'
+import { standbyMetrics } from '../../src/telemetry/standby-metrics.ts'
 
 const page = readFileSync(resolve(import.meta.dirname, '../../docs/reference/metrics.md'), 'utf8')
 
@@ -15,7 +16,8 @@ interface Registered {
 /** Type and labels of each of our metrics by its name. */
 function registered(): Record<string, string> {
   const register = vi.spyOn(Registry.prototype, 'registerMetric')
-  createMetrics().exposition({} as MetricSources)
+  createMetrics().exposition({ gateway: { sharesLedger: true } } as MetricSources)
+  standbyMetrics({ version: '', isLedgerReachable: () => true })
   const metrics = register.mock.calls.map(([metric]) => metric as unknown as Registered)
   register.mockRestore()
   const ours = metrics.filter(({ name }) => name.startsWith('ojs_'))

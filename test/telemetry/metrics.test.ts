@@ -43,6 +43,7 @@ const EMPTY_LEDGER: MetricSources['ledger'] = {
 
 const WELL: MetricSources['gateway'] = {
   version: '1.2.3',
+  sharesLedger: false,
   isHealthy: () => true,
   warnings: async () => [],
 }
@@ -614,6 +615,14 @@ describe('metrics of the gateway itself', () => {
       ojs_ledger_writable: 1,
       ojs_ledger_tokens_owed: 0,
     })
+  })
+
+  test('tell its role if other gateways may stand by, and its version', async () => {
+    const alone = open()
+    expect(await alone.read('ojs_standby')).toEqual({})
+    expect(await alone.read('ojs_build_info')).toEqual({ 'ojs_build_info{version="1.2.3"}': 1 })
+    const sharing = open({ gateway: { ...WELL, sharesLedger: true } })
+    expect(await sharing.read('ojs_standby')).toEqual({ ojs_standby: 0 })
   })
 
   test('show an unhealthy gateway, an unwritable ledger and owed job messages independently', async () => {

@@ -36,6 +36,11 @@ function requireNamed(name: string, query: Request['query'], context: Request['c
   for (const queue of given.split(',')) requireQueueInScope(context, queue.trim(), name)
 }
 
+/** Throws 403 for a key of some queues. */
+export function requireAllQueues({ context }: Request): void {
+  if (context.queues !== undefined) throw forAllQueues()
+}
+
 function forAllQueues(): OjsError {
   return new OjsError(
     'x_forbidden',

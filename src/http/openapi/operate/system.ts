@@ -92,7 +92,7 @@ export const METRICS: Description = {
   id: 'getMetrics',
   tag: 'system',
   summary: 'Read the metrics, for Prometheus',
-  answers: { 200: PROMETHEUS },
+  answers: { 200: told('A gateway that stands by has none of jobs and queues.', PROMETHEUS) },
 }
 
 export const OPENAPI: Description = {

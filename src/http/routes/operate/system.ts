@@ -1,6 +1,7 @@
 /** Manifest, health and metrics: what monitoring and clients ask first. */
 import type { Request } from 'express'
 import { withoutReasons } from '../../../operations/health.ts'
+import type { MetricsPage } from '../../../telemetry/exposition.ts'
 import { PROBES } from '../../access/admission.ts'
 import { isServed } from '../../access/roles.ts'
 import { answer, answerText, answerUnchanged } from '../../message/respond.ts'
@@ -48,19 +49,21 @@ export function systemRoutes(door: Door): Endpoint[] {
         else answerText(response, 'application/json', text, ...extra)
       },
     },
-    // The second for OJS's command line.
-    ...['/metrics', '/ojs/v1/metrics'].map(
-      (path): Endpoint => ({
-        method: 'GET',
-        path,
-        about: path === '/metrics' ? METRICS : { ...METRICS, id: 'getMetricsOfApi' },
-        access: ['operator', 'reader'],
-        async handle(_request, response) {
-          answerText(response, metrics.contentType, await metrics.text())
-        },
-      }),
-    ),
+    ...metricsRoutes(metrics),
   ]
+}
+
+/** The second for OJS's command line. */
+export function metricsRoutes(metrics: MetricsPage): Endpoint[] {
+  return ['/metrics', '/ojs/v1/metrics'].map((path) => ({
+    method: 'GET',
+    path,
+    about: path === '/metrics' ? METRICS : { ...METRICS, id: 'getMetricsOfApi' },
+    access: ['operator', 'reader'],
+    async handle(_request, response) {
+      answerText(response, metrics.contentType, await metrics.text())
+    },
+  }))
 }
 
 /** Whether the client has the answer of this ETag already. */
