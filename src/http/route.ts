@@ -28,6 +28,8 @@ export interface Route {
   access?: Access
   /** What it does with a key of some queues; default: refuses it. Open routes do not ask. */
   scoping?: Scoping
+  /** True: it changes nothing, though its method is not GET, because what it is asked needs a body. */
+  onlyReads?: boolean
   handle: Handler
 }
 

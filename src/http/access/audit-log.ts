@@ -22,16 +22,22 @@ interface Steering {
   method: string
   path: string
   access?: Access
+  onlyReads?: boolean
 }
 
 /**
  * Whether requests of a route steer something, for people to read later: what operators may do. PUSH and what
  * workers report are the work itself, which the jobs' histories tell.
  */
-export function isAudited({ method, path, access = [] }: Steering): boolean {
-  if (READING.has(method)) return false
+export function isAudited(route: Steering): boolean {
+  if (isRead(route)) return false
+  const { path, access = [] } = route
   if (access === 'anybody') return path.endsWith('/session')
   return access.length === 0 || access.includes('operator')
+}
+
+function isRead({ method, onlyReads = false }: Steering): boolean {
+  return onlyReads || READING.has(method)
 }
 
 interface AuditOptions {
@@ -58,14 +64,18 @@ interface Answered {
  * are refusals to known keys that are logged: strangers must not push the others out.
  */
 export function auditRequests({ logger, now, routes, keep }: AuditOptions): Step {
-  const audited = new Set(routes.filter(isAudited).map(({ method, path }) => `${method} ${path}`))
+  const named = (is: (route: Steering) => boolean) =>
+    new Set(routes.filter(is).map(({ method, path }) => `${method} ${path}`))
+  const audited = named(isAudited)
+  const reads = named(isRead)
   const refusals = new LineBudget((suppressed) =>
     logger.warn({ suppressed }, 'more requests refused'),
   )
   return whenAnswered((answered) => {
     const { request, status } = answered
     const { key } = request.admission
-    const isReading = READING.has(request.method)
+    const route = `${request.method} ${templateOf(request)}`
+    const isReading = READING.has(request.method) || reads.has(route)
     // Without a key nothing can have been changed, so this is logged as a refusal whatever its status.
     const isStranger = key === undefined && !isReading
     if (isStranger || REFUSED.has(status)) {
@@ -77,8 +87,7 @@ export function auditRequests({ logger, now, routes, keep }: AuditOptions): Step
       logger.debug(fieldsOf(answered), 'request')
     } else {
       logger.info(fieldsOf(answered), 'request')
-      const isKept = audited.has(`${request.method} ${templateOf(request)}`)
-      if (isKept && !answered.isDryRun) keep(recordOf(answered, now()))
+      if (audited.has(route) && !answered.isDryRun) keep(recordOf(answered, now()))
     }
   })
 }

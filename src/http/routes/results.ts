@@ -42,6 +42,7 @@ export function resultRoutes(door: Door): Endpoint[] {
       about: RESULTS,
       access: ['producer', 'worker', 'operator'],
       scoping: 'own',
+      onlyReads: true,
       async handle(request, response) {
         const body = await readJson(request, response, door.deps.settings.maxBodyBytes)
         const found = await results(door.deps, body, request.context)

@@ -498,6 +498,7 @@ describe('the log of requests', () => {
     await ask('POST', '/ojs/v1/jobs', 'producer')
     await ask('POST', '/ojs/v1/workers/fetch', 'worker')
     await ask('GET', '/ojs/v1/queues', 'operator')
+    await ask('POST', '/ojs/v1/jobs/results', 'producer')
     await ask('DELETE', '/ojs/v1/jobs/x', 'worker')
     await frame.ask(request('DELETE', '/ojs/v1/jobs/x', { Authorization: 'Bearer ojs_stranger' }))
     await ask('POST', `/ojs/v1/queues/a%20b/pause?why=${'x'.repeat(600)}`, 'operator')
@@ -511,6 +512,8 @@ describe('the log of requests', () => {
     const path = `/ojs/v1/queues/a%20b/pause?why=${'x'.repeat(600)}`.slice(0, 512)
     const who = { role: 'operator', address: '127.0.0.1', requestId: 'req_operator', at: 5, path }
     expect(kept[1]).toMatchObject(who)
+    const ofResults = frame.log.filter(({ fields }) => fields['route'] === '/ojs/v1/jobs/results')
+    expect(ofResults).toMatchObject([{ level: 'debug' }])
   })
 
   test('is kept without keys, too, of what steers something, and then nothing is logged', async () => {
@@ -518,6 +521,7 @@ describe('the log of requests', () => {
     const frame = await serve(ROUTES, { audit: (each) => kept.push(each) })
     await frame.ask(request('POST', '/ojs/v1/jobs'))
     await frame.ask(request('GET', '/ojs/v1/queues'))
+    await frame.ask(request('POST', '/ojs/v1/jobs/results'))
     await frame.ask(request('POST', '/ojs/v1/queues/q/pause'))
     expect(kept).toMatchObject([{ key: null, role: null, address: '127.0.0.1', status: 200 }])
     expect(frame.log).toEqual([])
