@@ -90,24 +90,21 @@ class Reader {
     const ended = new Promise<boolean>((resolve) => {
       this.#end = resolve
     })
-    this.#channel.once('close', () => this.#end(false))
+    this.#channel.once('close', () => this.#fail())
     await this.#channel.prefetch(this.#count)
     await this.#channel.consume(source, (message) => {
-      this.#judged = this.#judged.then(() => this.#onMessage(message))
+      this.#judged = this.#judged.then(() => this.#onMessage(message)).catch(() => this.#fail())
     })
     // Every message restarts this timer.
-    if (this.#isReading) this.#timer = setTimeout(() => this.#finish(), this.#quietMs)
+    if (this.#isReading) this.#timer = setTimeout(() => this.#finishInTime(), this.#quietMs)
     const isWhole = await ended
     clearTimeout(this.#timer)
     return isWhole
   }
 
   async #onMessage(message: ConsumeMessage | null): Promise<void> {
-    if (message === null) {
-      this.#end(false)
-      return
-    }
-    if (this.#isReading) await this.#look(message)
+    if (message === null) this.#fail()
+    else if (this.#isReading) await this.#look(message)
     // Messages beyond the count, delivered in place of acknowledged ones, go back unread.
     else if (this.#isHeldAgain(message)) {
       this.#channel.ack(message)
@@ -126,6 +123,21 @@ class Reader {
       this.removed += 1
     } else this.kept += 1
     if (this.removed + this.kept === this.#count) this.#finish()
+  }
+
+  #finishInTime(): void {
+    try {
+      this.#finish()
+    } catch {
+      this.#fail()
+    }
+  }
+
+  /** The channel is closed (amqplib throws in `ack` and `nack` then), or the ledger cannot be read. */
+  #fail(): void {
+    this.#isReading = false
+    this.#held = null
+    this.#end(false)
   }
 
   #finish(): void {

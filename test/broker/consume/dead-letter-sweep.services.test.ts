@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { Channel } from 'amqplib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { DeadLetterCopy } from '../../../src/broker/broker.ts'
@@ -124,6 +125,41 @@ describe('sweepDeadLetters', () => {
     await test.broker.sweepDeadLetters(queue, 10, isStale)
     await test.broker.sweepDeadLetters('never-declared', 10, isStale)
     expect(test.broker.gauges().channelsActive).toBe(channelsActive)
+  })
+})
+
+describe('a sweep that cannot go on', () => {
+  it('returns null and asks about no further copy when its connection is lost while one is judged', async () => {
+    const proxy = await TcpProxy.start(vhost.url)
+    const { queue, ids } = await queueWith(50)
+    const connection = await startConnection(proxy.url, { name: 'consume' })
+    const channel = await connection.openChannel()
+    const closed = once(channel, 'close')
+    const asked: string[] = []
+    const isStale = async ({ id }: DeadLetterCopy) => {
+      asked.push(id)
+      if (asked.length === 10) {
+        proxy.cut()
+        await closed
+      }
+      return true
+    }
+    const source = { openChannel: async () => channel }
+    expect(await sweepQueue(source, dlx(queue), 100, isStale, 15_000)).toBe(null)
+    await expect.poll(() => readyCount(queue)).toBeGreaterThanOrEqual(41)
+    expect(asked).toEqual(ids.slice(0, 10))
+    await connection.close()
+    await proxy.stop()
+  })
+
+  it('returns null when it is not known whether a copy is stale', async () => {
+    const { queue, ids } = await queueWith(20)
+    const isStale = async ({ id }: DeadLetterCopy) => {
+      if (id === '9') throw new Error('the ledger cannot be read')
+      return false
+    }
+    expect(await sweep(queue, 100, isStale)).toBe(null)
+    await expectLeft(queue, ids)
   })
 })
 
