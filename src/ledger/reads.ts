@@ -106,8 +106,11 @@ export interface Reads {
    */
   owed(outboxes: readonly number[]): Promise<JobRow[]>
 
-  /** How many rows owe a message, counted up to `atMost`. By index. */
-  owedMessages(atMost: number): Promise<number>
+  /**
+   * How many rows owe a message, counted up to `atMost`; with `kind`, only such messages. Then it looks at three
+   * times as many, and takes the count for `atMost` if there are more. By index.
+   */
+  owedMessages(atMost: number, kind?: OwedKind): Promise<number>
 
   /**
    * Returns the identity of the broker queue that took our job messages: the name of an exchange that is
@@ -123,6 +126,14 @@ export interface Reads {
 }
 
 /** The recurring jobs. */
+/** Some of the messages that rows owe. */
+export interface OwedKind {
+  /** Of jobs of these queues. */
+  queues: readonly string[]
+  /** True: the broadcasts of cancelled jobs; false: all others. */
+  ofCancels: boolean
+}
+
 export interface CronReads {
   find(name: string): Promise<CronEntry | null>
 

@@ -1,4 +1,5 @@
 import { beforeEach, expect, it, vi } from 'vitest'
+import type { OwedMessage } from '../../src/job/job.ts'
 import { ANY_JOB } from '../../src/job/search/filter.ts'
 import type { JobAction } from '../../src/job/steer.ts'
 import type { Deps } from '../../src/operations/deps.ts'
@@ -24,29 +25,33 @@ beforeEach(() => {
 
 const counts = () => harness.ledger.known.counts('q')
 
-async function begun(action: JobAction, state: 'cancelled' | 'discarded'): Promise<string> {
+async function begun(
+  action: JobAction,
+  state: 'cancelled' | 'discarded' | 'available',
+  queues: readonly string[] = [],
+): Promise<string> {
   const id = deps.newId()
   const steering = { action, states: [state], deadLettersOnly: false, sparesRetried: false }
   await harness.ledger.bulk.begin({
-    ...{ id, action, asked: '{}', filter: { ...ANY_JOB, states: [state] }, limit: null },
+    ...{ id, action, asked: '{}', filter: { ...ANY_JOB, states: [state], queues }, limit: null },
     ...{ steering: { ...steering, scope: null }, expected: { count: 0, isBound: true } },
     ...{ cause: { requestId: 'req_1' }, createdAt: NOW },
   })
   return id
 }
 
-async function cancelled(): Promise<void> {
+async function cancelled(queue = 'q', count = JOBS): Promise<void> {
   const due = { state: 'scheduled', dueAt: NOW + 1e9 } as const
-  const one = async () => (await pushed(harness.ledger, { queue: 'q', start: due })).id
-  const ids = await Promise.all(Array.from({ length: JOBS }, one))
+  const one = async () => (await pushed(harness.ledger, { queue, start: due })).id
+  const ids = await Promise.all(Array.from({ length: count }, one))
   await Promise.all(ids.map((id) => harness.ledger.cancel(id, NOW)))
   await confirmAll()
 }
 
 /** What the relay does. */
-async function confirmAll(): Promise<void> {
-  const owed = await harness.ledger.read.outboxPage(0, JOBS)
-  for (const { outbox } of owed) harness.ledger.confirmed(outbox)
+async function confirmAll(isTaken: (owed: OwedMessage) => boolean = () => true): Promise<void> {
+  const owed = await harness.ledger.read.outboxPage(0, 2 * JOBS)
+  for (const { outbox } of owed.filter(isTaken)) harness.ledger.confirmed(outbox)
   await harness.ledger.handOver([])
 }
 
@@ -55,8 +60,8 @@ function watched(): string[] {
   const steps: string[] = []
   const { read, bulk } = harness.ledger
   const ask = read.owedMessages.bind(read)
-  vi.spyOn(read, 'owedMessages').mockImplementation(async (most) => {
-    const owed = await ask(most)
+  vi.spyOn(read, 'owedMessages').mockImplementation(async (most, kind) => {
+    const owed = await ask(most, kind)
     steps.push(owed === MAX_OWED ? 'behind' : 'room')
     return owed
   })
@@ -88,6 +93,27 @@ it('an operation waits while the relay is behind, and goes on when it has caught
     succeeded: JOBS,
   })
   expect(events.filter(({ type }) => type === 'bulk.retry.completed')).toHaveLength(1)
+})
+
+it('an operation that waits for a full queue keeps neither other queues nor a cancel of its jobs waiting', async () => {
+  await cancelled()
+  await cancelled('other', 20)
+  const stateOf = async (id: string) => (await harness.ledger.read.bulk.find(id))?.state
+  const stuck = await begun('retry', 'cancelled', ['q'])
+  const service = bulkOperations(deps, MAX_OWED)
+  await runningUntil(service, () => expect(counts().available).toBeGreaterThan(MAX_OWED - 20))
+  expect(await stateOf(stuck)).toBe('running')
+  const others = [await begun('retry', 'cancelled', ['other']), await begun('retry', 'discarded')]
+  await runningUntil(service, async () => {
+    for (const id of others) expect(await stateOf(id)).toBe('completed')
+  })
+  expect(await stateOf(stuck)).toBe('running')
+  const cancel = await begun('cancel', 'available', ['q'])
+  await runningUntil(service, async () => {
+    await confirmAll(({ state }) => state === 'cancelled')
+    expect(await stateOf(cancel)).toBe('completed')
+  })
+  expect(harness.ledger.known.counts('other').available).toBe(20)
 })
 
 it('a deletion waits for nobody: it owes no messages', async () => {

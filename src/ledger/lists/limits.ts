@@ -23,3 +23,5 @@ export const MAX_OVERDUE = 10_000
 export const MAX_DEAD_LOOKED_AT = 100_000
 /** A queue with more due jobs than that has its own list put in order by the order of all. */
 export const MAX_FEW_DUE = 10_000
+/** Owed messages that are looked at for each that may be counted, if only some kinds of them count. */
+export const OWED_LOOKED_AT = 3

@@ -2,8 +2,9 @@
 import { type JobRow, type JobStanding, type OwedMessage, standingOf } from '../../job/job.ts'
 import type { KeptRow } from '../../job/transitions/row.ts'
 import type { Known, StateCounts } from '../known.ts'
+import { OWED_LOOKED_AT } from '../lists/limits.ts'
 import type { CancelledMessage } from '../native.ts'
-import type { Reads } from '../reads.ts'
+import type { OwedKind, Reads } from '../reads.ts'
 import { jobsOf, ROW, TEXTS } from './group/columns.ts'
 import { type Counts, type Memory, noCounts } from './group/memory.ts'
 import { withoutNul } from './nul.ts'
@@ -100,7 +101,7 @@ export function readsOf(
     size: () => asked.size(),
     outboxPage: (after, limit) => asked.outboxPage(after, limit),
     owed: (outboxes) => asked.owed(outboxes),
-    owedMessages: (atMost) => asked.owedMessages(atMost),
+    owedMessages: (atMost, kind) => asked.owedMessages(atMost, kind),
     queueIdentity: (name) => asked.queueIdentity(name),
     expiring: (wall, limit) => asked.expiring(wall, limit),
     isTombstoned: (id, queue = null) => asked.isTombstoned(id, queue),
@@ -212,10 +213,17 @@ class Rows implements Asked {
     return rows.filter(({ outbox }) => outbox !== null && isOwed(outbox))
   }
 
-  async owedMessages(atMost: number): Promise<number> {
-    const text = `SELECT count(*) AS n FROM (
-      SELECT 1 FROM ${this.#jobs} WHERE outbox IS NOT NULL LIMIT $1) owed`
-    return Number((await this.#reader.rows(text, [atMost]))[0]?.['n'])
+  async owedMessages(atMost: number, kind?: OwedKind): Promise<number> {
+    const owed = `(SELECT queue, state FROM ${this.#jobs} WHERE outbox IS NOT NULL LIMIT $1) owed`
+    if (kind === undefined) {
+      const [row] = await this.#reader.rows(`SELECT count(*) AS n FROM ${owed}`, [atMost])
+      return Number(row?.['n'])
+    }
+    const look = OWED_LOOKED_AT * atMost
+    const text = `SELECT count(*) AS looked, count(*) FILTER (
+      WHERE (state = 'cancelled') = $3 AND queue = ANY($2::text[])) AS n FROM ${owed}`
+    const [row] = await this.#reader.rows(text, [look, kind.queues, kind.ofCancels])
+    return Number(row?.['looked']) < look ? Math.min(Number(row?.['n']), atMost) : atMost
   }
 
   async queueIdentity(name: string): Promise<string | null> {

@@ -1,7 +1,8 @@
 /** The two read sides of the ledger's contract: what is kept in memory, and reads of the rows. */
 import type { JobStanding } from '../../job/job.ts'
 import type { Known, LedgerWarning } from '../known.ts'
-import type { Reads } from '../reads.ts'
+import { OWED_LOOKED_AT } from '../lists/limits.ts'
+import type { OwedKind, Reads } from '../reads.ts'
 import type { SqliteBulk } from './bulk/bulk.ts'
 import type { Access } from './commit/access.ts'
 import type { SqliteConcurrency } from './keyed/concurrency.ts'
@@ -100,9 +101,18 @@ export function readsOf(parts: Parts, store: Store, access: Access): Reads {
     tombstones: (queues, limit) => access.ask(() => cancelledMessages(store, queues, limit)),
     outboxPage: (after, limit) => access.ask(() => confirms.owedPage(after, limit)),
     owed: (outboxes) => access.ask(() => confirms.owed(outboxes)),
-    owedMessages: (atMost) => access.ask(() => onlyRow(statements.owedMessages.get(atMost)).count),
+    owedMessages: (atMost, kind) => access.ask(() => owedMessages(store, atMost, kind)),
     queueIdentity: (name) => access.ask(() => statements.identity.get(name)?.identity ?? null),
   }
+}
+
+function owedMessages({ statements }: Store, atMost: number, kind?: OwedKind): number {
+  if (kind === undefined) return onlyRow(statements.owedMessages.get(atMost)).count
+  const look = OWED_LOOKED_AT * atMost
+  const { queues, ofCancels } = kind
+  const found = statements.owedMessagesOf.get(look, JSON.stringify(queues), Number(ofCancels))
+  const { looked, count } = onlyRow(found)
+  return looked < look ? Math.min(count, atMost) : atMost
 }
 
 function standingsOf({ statements }: Store, ids: readonly string[]): Map<string, JobStanding> {

@@ -419,6 +419,23 @@ export function enqueueContract({ harness, ledger, row, plant }: UnderTest): voi
       await ledger.withdraw(jobs[1]?.id ?? '', jobs[1]?.outbox ?? 0)
       expect(await ledger.read.owedMessages(10)).toBe(3)
     })
+
+    it('counts those of some queues, of cancels or of all others, among three times as many', async () => {
+      const all = { a: 3, b: 2 }
+      for (const [queue, count] of Object.entries(all))
+        for (let i = 0; i < count; i++) await pushed(ledger, { queue })
+      const { id } = await pushed(ledger, { queue: 'a' })
+      await ledger.cancel(id, NOW)
+      const owed = (queues: string[], ofCancels = false, atMost = 9) =>
+        ledger.read.owedMessages(atMost, { queues, ofCancels })
+      expect([await owed(['a']), await owed(['b']), await owed(['a', 'b'])]).toEqual([3, 2, 5])
+      expect([await owed(['a'], true), await owed(['b'], true)]).toEqual([1, 0])
+      expect([await owed([]), await owed(['c']), await owed(['a', 'b'], false, 3)]).toEqual([
+        0, 0, 3,
+      ])
+      // There are more than it looks at.
+      expect([await owed(['c'], false, 2), await owed(['c'], false, 3)]).toEqual([2, 0])
+    })
   })
 
   describe('queues', () => {

@@ -240,6 +240,7 @@ describe('on a large table, no statement reads the whole of it', () => {
       await ledger.read.leasedTo('w1', NOW, 50)
       await ledger.read.outboxPage(0, 50)
       await ledger.read.owedMessages(1_000)
+      await ledger.read.owedMessages(1_000, { queues: ['q1'], ofCancels: false })
       await ledger.read.tombstones(['q1'], 10)
       await ledger.read.concurrency.keys('', 10)
       await ledger.read.concurrency.standings(['k'])

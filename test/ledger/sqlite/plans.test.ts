@@ -48,6 +48,7 @@ const INDEX_OF: Partial<Record<keyof Statements, string>> = {
   outboxPage: 'jobs_outbox',
   owing: 'jobs_outbox',
   owedMessages: 'jobs_outbox',
+  owedMessagesOf: 'jobs_outbox',
   confirmed: 'jobs_outbox',
   copyConfirmed: 'sqlite_autoindex_jobs_1',
   nativeNext: 'sqlite_autoindex_jobs_1',

@@ -131,6 +131,14 @@ function prepareReads(db: Database) {
     owedMessages: db.prepare<[atMost: number], { count: number }>(
       'SELECT count(*) AS count FROM (SELECT 1 FROM jobs WHERE outbox IS NOT NULL LIMIT ?)',
     ),
+    owedMessagesOf: db.prepare<
+      [look: number, queues: string, ofCancels: number],
+      { looked: number; count: number }
+    >(
+      `SELECT count(*) AS looked, count(*) FILTER (WHERE (state = 'cancelled') = ?3
+         AND queue IN (SELECT value FROM json_each(?2))) AS count
+       FROM (SELECT queue, state FROM jobs WHERE outbox IS NOT NULL LIMIT ?1)`,
+    ),
     lastSeq: db.prepare<[], { seq: number }>('SELECT coalesce(max(seq), 0) AS seq FROM jobs'),
     queues: db.prepare<[], QueueRecord>(
       'SELECT name, created_at AS createdAt FROM queues ORDER BY seq',
