@@ -11,7 +11,7 @@ import {
 import { MAX_ENVELOPES } from '../../lists/limits.ts'
 import { sortValue } from '../../lists/order.ts'
 import type { JobOrder } from '../../search.ts'
-import type { FoundKey } from './key-list.ts'
+import type { FoundKey, Keys } from './key-list.ts'
 import type { Searched } from './sources.ts'
 
 /** Rows of one statement. */
@@ -23,13 +23,12 @@ const MAX_BYTES_AT_ONCE = 1024 * 1024
 export class Comparison {
   /** How many rows it has looked at. */
   rows = 0
-  /** How many rows it should get next. */
-  partSize = FEWEST_AT_ONCE
   readonly #searched: Searched
   readonly #filter: JobFilter
   readonly #needles: Needles
   readonly #texts: WithTexts
   #bytes = 0
+  #partSize = FEWEST_AT_ONCE
 
   constructor(searched: Searched, filter: JobFilter) {
     this.#searched = searched
@@ -43,10 +42,15 @@ export class Comparison {
     return this.#bytes >= MAX_ENVELOPES
   }
 
+  /** How many rows it should get next: more each time, and not fewer than the ranges that have to be sought in. */
+  nextOf({ seeks }: Keys): number {
+    return Math.max(this.#partSize, Math.min(seeks, MOST_AT_ONCE))
+  }
+
   /** The ids of the keys whose rows match the whole filter. */
   async matches(keys: readonly FoundKey[]): Promise<Set<string>> {
     this.rows += keys.length
-    this.partSize = Math.min(MOST_AT_ONCE, 2 * this.partSize)
+    this.#partSize = Math.min(MOST_AT_ONCE, 2 * Math.max(this.#partSize, keys.length))
     const matched = new Set<string>()
     for (const ids of await this.#parts(keys.map(({ id }) => id))) {
       const rows = await this.#mayMatch(ids)

@@ -9,6 +9,8 @@ export interface FoundKey extends Key {
 
 /** The next keys of a list, at most `count`; fewer do not mean that it is at its end, none does. */
 export interface Keys {
+  /** How many ranges of an index each `take` seeks in, roughly: it should not ask for fewer keys. */
+  readonly seeks: number
   take(count: number): Promise<FoundKey[]>
 }
 
@@ -30,7 +32,7 @@ export type Asks = Pick<Reader, 'rows'>
 const MOST_READ = 40_000
 const FEWEST_OF_RANGE = 4
 /** How many times as many keys as are wanted are read at first: few ranges have their even share. */
-const SPARE = 3
+const SPARE = 8
 
 /** A list that reads its ranges anew with each part: rows that move between them are in one part only. */
 export class KeyList implements Keys {
@@ -49,6 +51,10 @@ export class KeyList implements Keys {
     this.#ranges = ranges
     this.#end = direction.isAscending ? limits.until : limits.from
     this.#after = startOf(direction, limits)
+  }
+
+  get seeks(): number {
+    return this.#ranges.size
   }
 
   async take(count: number): Promise<FoundKey[]> {
@@ -98,6 +104,7 @@ function textOf(schema: string, { column, of, values, where }: Ranges, isAscendi
 export function inMemory(keys: readonly FoundKey[]): Keys {
   let next = 0
   return {
+    seeks: 0,
     take: async (count) => {
       const part = keys.slice(next, next + count)
       next += part.length

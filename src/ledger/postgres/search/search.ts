@@ -83,7 +83,7 @@ export class PostgresSearch implements JobSearch {
     const found: FoundId[] = []
     for (;;) {
       // Not fewer than may match: each part costs a seek into every range.
-      const part = await keys.take(comparison.partSize)
+      const part = await keys.take(comparison.nextOf(keys))
       const matched = await comparison.matches(part)
       for (const { id, at, seq } of part) {
         if (matched.has(id)) found.push({ id, place: [at, seq] })
@@ -171,7 +171,7 @@ async function matching(
   const taken = new PageKeys<FoundKey>(wanted)
   for (;;) {
     const size = isRough
-      ? Math.min(comparison.partSize, mostCompared - taken.passed)
+      ? Math.min(comparison.nextOf(keys), mostCompared - taken.passed)
       : Math.min(taken.left, KEYS_PER_STEP)
     const part = await keys.take(size)
     if (part.length === 0) return taken
