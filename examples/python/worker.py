@@ -413,7 +413,7 @@ class Worker:
             event = run.event('completed', result=tellable(handler(run)))
         except BaseException as error:  # also SystemExit and asyncio's CancelledError: else nobody
             event = run.event('failed', **run.shown(), error={  # would ever report the job's end
-                'code': 'handler_error', 'type': type(error).__name__,
+                'code': 'handler_error', 'type': type_of(error),
                 'message': message_of(error), 'retryable': not isinstance(error, Permanent)})
         self.ended.append((run, event))
         if self.connection.is_open:
@@ -459,11 +459,17 @@ class Worker:
         run.later.clear()
 
 
+def type_of(error):
+    # Not `type(error).__name__`, which a metaclass can have raise.
+    name = type.__dict__['__name__'].__get__(type(error))
+    return name.encode('utf-8', 'replace').decode() or 'Exception'
+
+
 def message_of(error):
     try:
         text = str(error)
     except BaseException as failure:
-        text = f'its text cannot be made: {type(failure).__name__}'
+        text = f'its text cannot be made: {type_of(failure)}'
     return text[:MAX_MESSAGE].encode('utf-8', 'replace').decode() or 'failed'
 
 

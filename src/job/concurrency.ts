@@ -19,9 +19,9 @@ export function concurrencyOf(
   return { key: key ?? `queue:${queue}:type:${type}`, limit }
 }
 
-/** The characters of a key: those that show in a log line. */
-export const KEY_PATTERN = '^[^\\u0000-\\u001f\\u007f]*$'
-const KEY = new RegExp(KEY_PATTERN)
+/** The characters of a key: those that show in a log line, and that both ledgers keep as they are. */
+export const KEY_PATTERN = '^[^\\u0000-\\u001f\\u007f\\p{Cs}]*$'
+const KEY = new RegExp(KEY_PATTERN, 'u')
 
 /** What a job says of its concurrency: its `concurrency`, or that of its `rate_limit` (OJS rate limits); null: nothing. */
 export function concurrencyIn({

@@ -1,6 +1,7 @@
 /** Registers, lists and deletes JSON Schemas for `args`. */
 import { isDeepStrictEqual } from 'node:util'
 import { invalidField, notFound, OjsError } from '../errors.ts'
+import { utf8Bytes } from '../job/values/limits.ts'
 import type { KeyedRequest, Remembered } from '../ledger/idempotency.ts'
 import type { SchemaRecord, SchemaSummary } from '../ledger/schemas.ts'
 import { compileArgsSchema } from '../schemas/args/args-schema.ts'
@@ -11,6 +12,8 @@ import type { Deps, RequestContext } from './deps.ts'
 import { once, rememberedResource } from './enqueue/idempotency.ts'
 
 const MAX_SCHEMAS = 10_000
+/** Of an entry in an index of PostgreSQL, which takes no more than 2,704; and encoded it fits into a request line. */
+const MAX_URI_BYTES = 2048
 const MAX_SCHEMA_BYTES = 262_144
 
 /**
@@ -44,6 +47,7 @@ async function registerNew(
   keyed: KeyedRequest | undefined,
 ): Promise<RegisteredSchema> {
   const request = parseRegister(body)
+  checkUri(request.uri)
   const own = ojsSchema(request.uri)
   if (own) return { schema: sameOrConflict(own, request), isNew: false }
   const content = JSON.stringify(request.schema)
@@ -122,6 +126,15 @@ function sameOrConflict(existing: SchemaRecord, request: RegisterRequest): Schem
   const { uri, type, version } = existing
   throw new OjsError('duplicate', `Another schema is registered as '${uri}'.`, {
     details: { field: 'uri', uri, existing_type: type, existing_version: version },
+  })
+}
+
+function checkUri(uri: string): void {
+  const bytes = utf8Bytes(uri)
+  if (bytes <= MAX_URI_BYTES) return
+  throw invalidField('uri', `The 'uri' field is longer than ${MAX_URI_BYTES} bytes in UTF-8.`, {
+    actual_bytes: bytes,
+    max_bytes: MAX_URI_BYTES,
   })
 }
 

@@ -50,12 +50,18 @@ sys.path.insert(0, ${JSON.stringify(FOLDER)})
 import worker
 class Mute(Exception):
     def __str__(self): raise ValueError('no text')
+class Shy(type):
+    @property
+    def __name__(cls): raise ValueError('no name')
+class Hidden(Exception, metaclass=Shy): pass
 def bad(run):
     name = run.job['args'][0]
     if name == 'exit': sys.exit('bye')
     if name == 'cancelled': raise asyncio.CancelledError()
     if name == 'interrupt': raise KeyboardInterrupt()
     if name == 'mute': raise Mute()
+    if name == 'hidden': raise Hidden('shy')
+    if name == 'nameless': raise type('', (Exception,), {})('no name')
     if name == 'spoil':
         run.job['args'].append({1})
         run.job['id'] = None
@@ -151,6 +157,8 @@ describe('the Python worker, written from docs/reference/control-protocol.md', (
         interrupt: { type: 'KeyboardInterrupt' },
         spoil: { type: 'ValueError', message: 'spoilt' },
         mute: { type: 'Mute', message: 'its text cannot be made: ValueError' },
+        hidden: { type: 'Hidden', message: 'shy' },
+        nameless: { type: 'Exception', message: 'no name' },
         long: { type: 'ValueError', message: `?${'x'.repeat(9_999)}` },
       }
       const client = stage.client()

@@ -114,6 +114,18 @@ it('a schema that is too large is refused with 413', async () => {
   expect([answer.status, answer.body.error.details.field]).toEqual([413, 'schema'])
 })
 
+it('a uri of more than 2,048 bytes is refused, and one of as many is kept', async () => {
+  const uri = `urn:${'é'.repeat(1_022)}`
+  const long = await gateway.request('POST', SCHEMAS, { ...EMAIL, uri: `${uri}e` })
+  expect([long.status, long.body.error.details]).toEqual([
+    400,
+    { field: 'uri', actual_bytes: 2_049, max_bytes: 2_048 },
+  ])
+  await register({ uri })
+  expect((await gateway.request('GET', at(uri))).body.schema.uri).toBe(uri)
+  expect((await gateway.request('DELETE', at(uri))).status).toBe(200)
+})
+
 it('GET and DELETE of an unregistered uri answer 404', async () => {
   const uri = freshUri()
   for (const method of ['GET', 'DELETE']) {

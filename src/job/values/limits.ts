@@ -27,5 +27,10 @@ export function cut(text: string, max: number): string {
   return text.slice(0, isHighSurrogate ? max - 1 : max)
 }
 
+/** The text without what a ledger cannot keep in a column: NUL and halves of surrogate pairs become U+FFFD. */
+export function storable(text: string): string {
+  return text.replace(/[\0\p{Cs}]/gu, '\ufffd')
+}
+
 /** The largest count of AMQP's `int32`, in which attempts and their maximum travel (seed 002 §6.2). */
 export const MAX_INT32 = 2 ** 31 - 1

@@ -15,8 +15,12 @@ const TO_REPEAT = ['40001', '40P01', '55P03', '23505']
  */
 const LOST = ['25P03', '25006']
 
+/** Classes of errors about the values of a statement. */
+const UNSTORABLE = ['22', '23', '54']
+
 /**
- * - `data`: the values of some write cannot be stored (class 22, 23), others of its group can
+ * - `data`: the values of some write cannot be stored (class 22, 23; 54: too large for an index), others of its
+ *   group can
  * - `repeat`: the group met another one; nothing was written
  * - `fenced`: another gateway has the slot
  * - `lost`: no answer came, or the server is going away; whether a COMMIT was done is unknown
@@ -41,7 +45,7 @@ export function kindOf(error: unknown): FailureKind {
   if (state.startsWith('57P') || state.startsWith('08') || LOST.includes(state)) return 'lost'
   // A failed transaction whose cause was not seen: never taken for one that may be split.
   if (state === TRANSACTION_FAILED) return 'other'
-  return state.startsWith('22') || state.startsWith('23') ? 'data' : 'other'
+  return UNSTORABLE.includes(state.slice(0, 2)) ? 'data' : 'other'
 }
 
 /** Errors of Node's have a code, too, but no severity. */

@@ -8,7 +8,7 @@ import {
   type ProgressReport,
   shownProgress,
 } from '../../job/progress.ts'
-import { cut } from '../../job/values/limits.ts'
+import { cut, storable } from '../../job/values/limits.ts'
 import type { Reported } from '../../ledger/progress.ts'
 import { type ProgressRequest, parseProgress } from '../../schemas/requests/progress.ts'
 import type { Deps, RequestContext } from '../deps.ts'
@@ -86,7 +86,7 @@ function reportOf(request: ProgressRequest): ProgressReport & { checkpoint: stri
   }
   return {
     progress: fraction,
-    message: message == null ? null : cut(message, MAX_PROGRESS_MESSAGE),
+    message: message == null ? null : storable(cut(message, MAX_PROGRESS_MESSAGE)),
     data: data == null ? null : textWithin(data, MAX_PROGRESS_DATA_BYTES, 'data'),
     checkpoint: checkpoint == null ? null : checkpointText(checkpoint, 'checkpoint'),
   }
