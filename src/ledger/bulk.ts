@@ -104,3 +104,11 @@ export interface BulkOperation extends NewOperation {
   updatedAt: number
   endedAt: number | null
 }
+
+/** Some of the messages that rows owe. */
+export interface OwedKind {
+  /** Of jobs of these queues. */
+  queues: readonly string[]
+  /** True: the broadcasts of cancelled jobs; false: all others. */
+  ofCancels: boolean
+}

@@ -4,7 +4,7 @@ import type { Checkpoint, JobRow, JobStanding, OwedMessage } from '../job/job.ts
 import type { ProgressNote } from '../job/progress.ts'
 import type { WorkflowHead, WorkflowRow } from '../job/workflow/row.ts'
 import type { AuditReads } from './audit.ts'
-import type { BulkOperation } from './bulk.ts'
+import type { BulkOperation, OwedKind } from './bulk.ts'
 import type { KeyStanding } from './concurrency.ts'
 import type { CronRun, DueEntry } from './cron.ts'
 import type { DeadLetterStats } from './dead-letters.ts'
@@ -126,14 +126,6 @@ export interface Reads {
 }
 
 /** The recurring jobs. */
-/** Some of the messages that rows owe. */
-export interface OwedKind {
-  /** Of jobs of these queues. */
-  queues: readonly string[]
-  /** True: the broadcasts of cancelled jobs; false: all others. */
-  ofCancels: boolean
-}
-
 export interface CronReads {
   find(name: string): Promise<CronEntry | null>
 

@@ -1,10 +1,11 @@
 /** The two read sides of the contract: what is kept in memory, and reads of the rows. */
 import { type JobRow, type JobStanding, type OwedMessage, standingOf } from '../../job/job.ts'
 import type { KeptRow } from '../../job/transitions/row.ts'
+import type { OwedKind } from '../bulk.ts'
 import type { Known, StateCounts } from '../known.ts'
 import { OWED_LOOKED_AT } from '../lists/limits.ts'
 import type { CancelledMessage } from '../native.ts'
-import type { OwedKind, Reads } from '../reads.ts'
+import type { Reads } from '../reads.ts'
 import { jobsOf, ROW, TEXTS } from './group/columns.ts'
 import { type Counts, type Memory, noCounts } from './group/memory.ts'
 import { withoutNul } from './nul.ts'

@@ -1,8 +1,9 @@
 /** The two read sides of the ledger's contract: what is kept in memory, and reads of the rows. */
 import type { JobStanding } from '../../job/job.ts'
+import type { OwedKind } from '../bulk.ts'
 import type { Known, LedgerWarning } from '../known.ts'
 import { OWED_LOOKED_AT } from '../lists/limits.ts'
-import type { OwedKind, Reads } from '../reads.ts'
+import type { Reads } from '../reads.ts'
 import type { SqliteBulk } from './bulk/bulk.ts'
 import type { Access } from './commit/access.ts'
 import type { SqliteConcurrency } from './keyed/concurrency.ts'
