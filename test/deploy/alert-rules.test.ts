@@ -142,6 +142,18 @@ describe.skipIf(!hasPromtool)(
       [`ojs_standby_ledger_reachable${of(instance)}`]: '1x10 stale',
     })
 
+    /** `during`: these values for as long as the gateway serves. */
+    const worked = (instance: string, during: (x: string) => string): Series => {
+      const its = `job="ojs-rabbitmq",instance="${instance}",queue="email"`
+      return {
+        [`ojs_queue_depth{${its},state="available"}`]: during('5'),
+        [`ojs_queue_depth{${its},state="active"}`]: during('0'),
+        [`ojs_job_completed_total{${its},type="t"}`]: during('0+1'),
+        [`ojs_job_attempts_failed_total{${its},type="t"}`]: during('0+2'),
+        [`ojs_dead_letter_depth{${its}}`]: during('7'),
+      }
+    }
+
     type Firing = 'OjsUnhealthy' | 'OjsStandbyGone' | 'OjsLedgersMixed' | null
     test.each<[what: string, firing: Firing, series: Series]>([
       [
@@ -178,6 +190,16 @@ describe.skipIf(!hasPromtool)(
         'the active one changed, and the other stands by',
         null,
         { ...tookOver('a'), ...standsBy('b') },
+      ],
+      [
+        'one took over while queues are worked off that have dead letters',
+        null,
+        {
+          ...standsBy('a'),
+          ...tookOver('b'),
+          ...worked('a', (x) => `${x}x10 stale`),
+          ...worked('b', (x) => `_x11 ${x}x49`),
+        },
       ],
       [
         'a standby has been away for a moment',
