@@ -30,7 +30,7 @@ export function registerSchema(
     deps,
     { endpoint: 'schemas', body, context },
     ({ request }) => registerNew(deps, body, request),
-    (remembered, request) => replayed(deps, remembered, request),
+    (remembered, request) => replayed(deps, body, remembered, request),
   )
 }
 
@@ -64,16 +64,22 @@ async function registerNew(
     case 'full':
       throw tooMany()
     case 'remembered':
-      return await replayed(deps, inserted.remembered, keyed)
+      return await replayed(deps, body, inserted.remembered, keyed)
   }
 }
 
 async function replayed(
   { ledger }: Pick<Deps, 'ledger'>,
+  body: unknown,
   remembered: Remembered,
   request: KeyedRequest | undefined,
 ): Promise<RegisteredSchema> {
-  const find = (uri: string) => ledger.read.schemas.find(uri)
+  // The uri may be that of another schema by now. A schema never changes, so the same content is the same schema,
+  // whoever has registered it anew.
+  const find = async (uri: string) => {
+    const present = await ledger.read.schemas.find(uri)
+    return present !== null && isSame(present, parseRegister(body)) ? present : null
+  }
   const schema = await rememberedResource('schema', remembered, request, find)
   return { schema, isNew: true, isReplay: true }
 }
@@ -117,12 +123,16 @@ export async function deleteSchema({ ledger }: Pick<Deps, 'ledger'>, uri: string
   if (!(await ledger.schemas.delete(uri))) throw notFound('schema', uri)
 }
 
-function sameOrConflict(existing: SchemaRecord, request: RegisterRequest): SchemaSummary {
-  const isSame =
+function isSame(existing: SchemaRecord, request: RegisterRequest): boolean {
+  return (
     existing.type === request.type &&
     String(existing.version) === String(request.version) &&
     isDeepStrictEqual(JSON.parse(existing.content), request.schema)
-  if (isSame) return { ...existing, version: request.version }
+  )
+}
+
+function sameOrConflict(existing: SchemaRecord, request: RegisterRequest): SchemaSummary {
+  if (isSame(existing, request)) return { ...existing, version: request.version }
   const { uri, type, version } = existing
   throw new OjsError('duplicate', `Another schema is registered as '${uri}'.`, {
     details: { field: 'uri', uri, existing_type: type, existing_version: version },

@@ -246,6 +246,27 @@ describe('Idempotency-Key', () => {
     expect([status, answer.error.details.reason]).toEqual([409, 'resource_gone'])
   })
 
+  it('is gone with a schema, also if another one has its URI, unless that is the same', async () => {
+    const body = { uri: 'urn:gone', type: 'a', version: 1, schema: { items: { type: 'integer' } } }
+    const headers = { 'Idempotency-Key': 'gone' }
+    const remove = () => gateway.request('DELETE', '/ojs/v1/schemas/urn%3Agone')
+    const again = async () => {
+      const { status, body: answer } = await post('/schemas', body, headers)
+      return [status, answer.error?.details.reason]
+    }
+    const texts = { items: { type: 'string' } }
+    expect(await again()).toEqual([201, undefined])
+    for (const other of [{ schema: texts }, { version: 2 }, { type: 'b' }]) {
+      await remove()
+      expect(await again()).toEqual([409, 'resource_gone'])
+      expect((await post('/schemas', { ...body, ...other })).status).toBe(201)
+      expect(await again()).toEqual([409, 'resource_gone'])
+    }
+    await remove()
+    expect((await post('/schemas', body)).status).toBe(201)
+    expect(await again()).toEqual([201, undefined])
+  })
+
   it('is not needed for a workflow with an id of the client’s', async () => {
     const body = { id: ID, name: 'chosen', steps }
     const [one, two] = await Promise.all([post('/workflows', body), post('/workflows', body)])
