@@ -303,6 +303,25 @@ it('schemas survive a restart, and OJS_SCHEMA_STRICT then refuses unregistered o
   expect((await gateway.push(queue)).status).toBe(201)
 })
 
+it('the jobs of a batch and of a workflow may name any number of schemas', async () => {
+  const queue = freshQueue()
+  const large = { prefixItems: Array(400).fill({ type: 'integer' }) }
+  const uris: string[] = []
+  for (let i = 0; i < 6; i++) uris.push(await register({ schema: large }))
+  const jobs = (bad?: number) =>
+    [...uris, ...uris].map((schema, i) => ({
+      ...{ type: 'email.send', schema, args: i === bad ? ['text'] : [i] },
+      options: { queue },
+    }))
+  const steps = jobs(8).map((job, i) => ({ id: `s${i}`, ...job }))
+  const refused = await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: jobs(7) })
+  expect(refused).toMatchObject({ status: 400, body: { error: { details: { index: 7 } } } })
+  const pushed = await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: jobs() })
+  expect(pushed.status).toBe(201)
+  const workflow = await gateway.request('POST', '/ojs/v1/workflows', { name: 'a', steps })
+  expect(workflow).toMatchObject({ status: 400, body: { error: { details: { step: 's8' } } } })
+})
+
 it('at most 10,000 schemas can be registered', async () => {
   const last = await register()
   await gateway.stop()

@@ -1,9 +1,11 @@
 /** Checks the `args` of jobs against the schemas that they name. */
 import { invalidField, OjsError, unavailable } from '../../errors.ts'
-import type { Violation } from '../../schemas/args/args-schema.ts'
-import { CostBudget, CostExceeded } from '../../schemas/args/cost-budget.ts'
+import type { ArgsSchema } from '../../schemas/args/args-schema.ts'
+import { CostBudget, stepsFor } from '../../schemas/args/cost-budget.ts'
 import { ojsSchema } from '../../schemas/ojs/catalogue.ts'
+import { inSlices } from '../../slices.ts'
 import type { Deps } from '../deps.ts'
+import { requireMatch } from './args-match.ts'
 
 /** A requested job: of a PUSH, a batch, a workflow or a cron entry. */
 interface Checkable {
@@ -16,93 +18,155 @@ type Needs = Pick<Deps, 'ledger' | 'argsSchemas' | 'settings'>
 /**
  * Validates `args` against the schema that the job names, if it is registered (seed 001 §9.1, §15). A job
  * without a schema costs nothing, and there is nothing to wait for unless the schema is yet to be compiled: then
- * returns a promise. `fuel`: shared by all jobs of one request. Throws or rejects with `OjsError` 400
- * `schema_validation`; 400 for an unregistered schema if `OJS_SCHEMA_STRICT=1`; 503 if the request would have
- * to compile too many schemas.
+ * returns a promise. Throws or rejects with `OjsError` 400 `schema_validation`; 400 for an unregistered schema if
+ * `OJS_SCHEMA_STRICT=1`.
  */
-export function checkArgs(
-  deps: Needs,
-  { schema, args }: Checkable,
-  fuel: CostBudget = new CostBudget(),
-): Promise<void> | undefined {
-  if (schema == null) return undefined
-  const registration = deps.ledger.known.schemas.registration(schema)
-  if (registration === null) {
-    // The built-in schemas of OJS itself count as registered, but they do not describe args.
-    if (!deps.settings.schemaStrict || ojsSchema(schema)) return undefined
-    throw unknownSchema(schema)
-  }
-  const compiled = deps.argsSchemas.get(registration)
-  if (compiled === undefined && !fuel.mayCompile) throw stillCompiling()
-  if (compiled === undefined) return compileAndCheck(deps, { schema, args }, registration, fuel)
-  check(schema, () => compiled.violations(args, fuel))
-  return undefined
+export function checkArgs(deps: Needs, job: Checkable): Promise<void> | undefined {
+  if (job.schema == null) return undefined
+  const checks = new ArgsChecks(deps, 1)
+  checks.add(job, 0)
+  return checks.rest()
 }
 
-async function compileAndCheck(
-  deps: Needs,
-  { schema, args }: Checkable & { schema: string },
-  registration: number,
-  fuel: CostBudget,
-): Promise<void> {
-  const content = await deps.ledger.read.schemas.content(registration)
-  // It was deleted meanwhile, and perhaps registered anew.
-  if (content === null) return await checkArgs(deps, { schema, args }, fuel)
-  check(schema, () => {
-    const present = deps.argsSchemas.get(registration)
-    if (present !== undefined) return present.violations(args, fuel)
-    if (!fuel.mayCompile) throw stillCompiling()
-    const compiled = deps.argsSchemas.add(registration, content)
-    fuel.compiled(compiled.size)
-    return compiled.violations(args, fuel)
-  })
-}
-
-function check(schema: string, find: () => Violation[] | null): void {
-  const violations = found(schema, find)
-  if (violations !== null) throw mismatch(schema, violations)
-}
-
-function found(schema: string, find: () => Violation[] | null): Violation[] | null {
-  try {
-    return find()
-  } catch (error) {
-    if (error instanceof OjsError) throw error
-    const isCostly = error instanceof CostExceeded
-    // The code that Ajv generates may throw for a rare schema, and an earlier version of the gateway may have
-    // registered a schema that this one refuses. This is a 400, because a 500 would say that a repeat of the
-    // request might succeed.
-    throw new OjsError(
-      'schema_validation',
-      isCostly
-        ? `The args take too long to check against the schema '${schema}'.`
-        : `The args cannot be checked against the schema '${schema}'.`,
-      {
-        details: { field: 'args', schema, reason: isCostly ? 'too_costly' : 'unusable' },
-        cause: error,
-      },
-    )
-  }
+interface Waiting {
+  schema: string
+  args: readonly unknown[]
+  place: number
 }
 
 /**
- * The error for a request that has used up its budget for compiling. Compiled schemas stay cached, so a
- * repeat of the request has less to compile. Without the budget, a batch whose schemas do not fit into the
- * cache together would compile one for each job, for minutes.
+ * The same for all jobs of one request. What has to be compiled is checked schema by schema, so that each schema
+ * is compiled once and may leave the cache when its jobs are checked: a request may name more schemas than the
+ * cache has room for.
  */
-function stillCompiling(): OjsError {
-  return unavailable(
-    'The request would compile too many schemas at once; repeating it compiles fewer.',
-    'busy',
-  )
+export class ArgsChecks {
+  readonly #deps: Needs
+  readonly #fuel: CostBudget
+  readonly #explain: (error: OjsError, place: number) => OjsError
+  /** By the registration of the schema that they name. */
+  readonly #waiting = new Map<number, Waiting[]>()
+  #fault: { error: unknown; place: number } | null = null
+  #isLong = false
+
+  /** `explain`: adds to an error which job of the request it is about. */
+  constructor(
+    deps: Needs,
+    jobs: number,
+    explain: (error: OjsError, place: number) => OjsError = (error) => error,
+  ) {
+    this.#deps = deps
+    this.#fuel = new CostBudget(stepsFor(jobs))
+    this.#explain = explain
+  }
+
+  /** Checks a job now if its schema is compiled, else in `rest`. `place`: its place in the request. Throws. */
+  add({ schema, args }: Checkable, place: number): void {
+    if (schema == null) return
+    const { ledger, argsSchemas, settings } = this.#deps
+    const registration = ledger.known.schemas.registration(schema)
+    if (registration === null) {
+      // The built-in schemas of OJS itself count as registered, but they do not describe args.
+      if (settings.schemaStrict && !ojsSchema(schema)) throw unknownSchema(schema)
+      return
+    }
+    const compiled = argsSchemas.get(registration)
+    if (compiled === undefined) this.#wait(registration, { schema, args, place })
+    else requireMatch(schema, () => compiled.violations(args, this.#fuel))
+  }
+
+  /** The job at this place, the last one, is at fault. `rest` throws the error, or that of a job before it. */
+  fail(error: unknown, place: number): void {
+    this.#fault = { error, place }
+  }
+
+  /**
+   * Checks what is left; undefined: there was nothing to wait for. Throws or rejects with the error of the first
+   * job at fault, in the order of the request; 503 if this request would compile for long, and another one does.
+   */
+  rest(): Promise<void> | undefined {
+    if (this.#waiting.size > 0) return this.#checkWaiting()
+    this.#throwFault()
+    return undefined
+  }
+
+  get #faultAt(): number {
+    return this.#fault?.place ?? Number.POSITIVE_INFINITY
+  }
+
+  #throwFault(): void {
+    if (this.#fault === null) return
+    const { error, place } = this.#fault
+    throw error instanceof OjsError ? this.#explain(error, place) : error
+  }
+
+  #wait(registration: number, job: Waiting): void {
+    const others = this.#waiting.get(registration)
+    if (others === undefined) this.#waiting.set(registration, [job])
+    else others.push(job)
+  }
+
+  async #checkWaiting(): Promise<void> {
+    try {
+      for (const [registration, jobs] of this.#waiting) {
+        // Jobs whose schema is registered anew meanwhile are added again, behind the others.
+        this.#waiting.delete(registration)
+        await this.#checkAll(registration, jobs)
+      }
+    } finally {
+      if (this.#isLong) this.#deps.argsSchemas.endLong()
+    }
+    this.#throwFault()
+  }
+
+  async #checkAll(registration: number, jobs: readonly Waiting[]): Promise<void> {
+    if (!jobs.some(({ place }) => place <= this.#faultAt)) return
+    const content = await this.#deps.ledger.read.schemas.content(registration)
+    if (content !== null) this.#requireTurn()
+    // Each schema is compiled in a turn of the event loop of its own.
+    await inSlices(this.#checkEach(registration, content, jobs))
+  }
+
+  *#checkEach(
+    registration: number,
+    content: string | null,
+    jobs: readonly Waiting[],
+  ): Generator<undefined, void> {
+    let schema = this.#deps.argsSchemas.get(registration)
+    const find = (text: string) => {
+      schema ??= this.#compile(registration, text)
+      return schema
+    }
+    for (const job of jobs) {
+      if (job.place > this.#faultAt) continue
+      try {
+        // It was deleted meanwhile, and perhaps registered anew.
+        if (content === null) this.add(job, job.place)
+        else requireMatch(job.schema, () => find(content).violations(job.args, this.#fuel))
+      } catch (error) {
+        this.fail(error, job.place)
+      }
+      yield
+    }
+  }
+
+  #compile(registration: number, content: string): ArgsSchema {
+    const schema = this.#deps.argsSchemas.add(registration, content)
+    this.#fuel.compiled(schema.size)
+    return schema
+  }
+
+  /** Throws 503 if another request compiles for long: several would hold up each other, and all else, for minutes. */
+  #requireTurn(): void {
+    if (this.#fuel.mayCompile || this.#isLong) return
+    if (!this.#deps.argsSchemas.beginLong()) throw othersCompile()
+    this.#isLong = true
+  }
 }
 
-function mismatch(schema: string, violations: readonly Violation[]): OjsError {
-  const [first] = violations
-  return new OjsError(
-    'schema_validation',
-    `The args do not match the schema '${schema}': ${first?.path} ${first?.message}.`,
-    { details: { field: 'args', schema, validation_errors: violations } },
+function othersCompile(): OjsError {
+  return unavailable(
+    'Another request compiles many schemas, and so would this one; repeat it later.',
+    'busy',
   )
 }
 

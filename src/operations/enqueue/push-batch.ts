@@ -7,7 +7,6 @@ import { SortingBudget } from '../../job/values/canonical-json.ts'
 import type { Cancelled } from '../../ledger/ended.ts'
 import type { Admitted, EnqueueTerms, Unsettled } from '../../ledger/enqueued.ts'
 import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'
-import { CostBudget, stepsFor } from '../../schemas/args/cost-budget.ts'
 import { Unreadable } from '../../schemas/json/json-list.ts'
 import { atIndex } from '../../schemas/requests/batch-item.ts'
 import { parseBatch, parsePush } from '../../schemas/requests/validator.ts'
@@ -28,7 +27,7 @@ import { requireNoMaintenance } from '../maintenance.ts'
 import { requirePublishing } from '../require-broker.ts'
 import { briefly, broadcastReuse } from '../workers/broadcasts.ts'
 import { admitted } from './admission.ts'
-import { checkArgs } from './check-args.ts'
+import { ArgsChecks } from './check-args.ts'
 import { once, rememberedJobs } from './idempotency.ts'
 import { newJob, requireQueue } from './push.ts'
 
@@ -84,7 +83,8 @@ async function pushNew(
   const { idempotencyKey: _, ...ofEach } = context
   return await producing(step, async (sent) => {
     const inner = sentWith(ofEach, sent)
-    const shared = { fuel: new CostBudget(stepsFor(items.length)), sorting: new SortingBudget() }
+    const checks = new ArgsChecks(deps, items.length, atIndex)
+    const shared = { checks, sorting: new SortingBudget() }
     const jobs = await startNow(newJobs(deps, items, shared, inner))
     requireNoMaintenance(deps)
     requirePublishing(deps)
@@ -95,7 +95,7 @@ async function pushNew(
 }
 
 interface Shared {
-  fuel: CostBudget
+  checks: ArgsChecks
   sorting: SortingBudget
 }
 
@@ -108,14 +108,16 @@ function* newJobs(
   const jobs: NewJob[] = []
   let text = 0
   for (const [index, item] of items.entries()) {
-    const { job, checked } = newBatchJob(deps, { item, index, ...shared }, context)
-    if (checked !== undefined) yield checked
+    const job = newBatchJob(deps, { item, index, ...shared }, context)
+    if (job === null) break
     jobs.push(job)
     text += job.envelope.length
     if (text < SLICE_TEXT) continue
     text = 0
     yield undefined
   }
+  const checked = shared.checks.rest()
+  if (checked !== undefined) yield checked
   return jobs
 }
 
@@ -249,20 +251,19 @@ function hold(deps: Deps, rows: readonly JobRow[], { requestId }: RequestContext
   }
 }
 
+/** Null: the job is at fault, and the request fails when the jobs before it are checked. */
 function newBatchJob(
   deps: Deps,
-  asked: Shared & { item: unknown; index: number },
+  { item, index, checks, sorting }: Shared & { item: unknown; index: number },
   context: RequestContext,
-): { job: NewJob; checked: Promise<void> | undefined } {
-  const fail = (error: unknown): never => {
-    throw error instanceof OjsError ? atIndex(error, asked.index) : error
-  }
+): NewJob | null {
   try {
-    const request = parsePush(asked.item)
-    const checked = checkArgs(deps, request, asked.fuel)?.catch(fail)
-    return { job: newJob(deps, request, context, asked.sorting), checked }
+    const request = parsePush(item)
+    checks.add(request, index)
+    return newJob(deps, request, context, sorting)
   } catch (error) {
-    return fail(error)
+    checks.fail(error, index)
+    return null
   }
 }
 

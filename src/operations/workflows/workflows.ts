@@ -5,14 +5,13 @@ import type { ProgressNote } from '../../job/progress.ts'
 import { planWorkflow } from '../../job/workflow/plan.ts'
 import type { WorkflowHead, WorkflowRow } from '../../job/workflow/row.ts'
 import type { WorkflowSettings } from '../../job/workflow/step.ts'
-import type { PlannedJob } from '../../job/workflow/workflow.ts'
+import type { PlanNode } from '../../job/workflow/workflow.ts'
 import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'
 import type { CheckedNode, WorkflowQuery } from '../../ledger/workflows.ts'
-import { CostBudget, stepsFor } from '../../schemas/args/cost-budget.ts'
 import { parsePush } from '../../schemas/requests/validator.ts'
 import { parseGraphSteps, parseWorkflow } from '../../schemas/requests/workflow.ts'
 import type { Deps, RequestContext } from '../deps.ts'
-import { checkArgs } from '../enqueue/check-args.ts'
+import { ArgsChecks } from '../enqueue/check-args.ts'
 import { once, rememberedResource } from '../enqueue/idempotency.ts'
 import { newJob, requireQueue } from '../enqueue/push.ts'
 import { followCancel, followNews } from '../job-end.ts'
@@ -53,19 +52,7 @@ async function createNew(
 ): Promise<CreatedWorkflow> {
   const request = parseWorkflow(body)
   const plan = planWorkflow(request, parseGraphSteps)
-  const queues = new Set<string>()
-  const fuel = new CostBudget(stepsFor(plan.nodes.length))
-  const nodes: CheckedNode[] = []
-  for (const node of plan.nodes) {
-    if (node.kind === 'join') {
-      nodes.push(node)
-      continue
-    }
-    const { push, queue, checked } = checkedStep(deps, node, context, fuel)
-    if (checked !== undefined) await checked
-    queues.add(queue)
-    nodes.push({ ...node, push })
-  }
+  const { nodes, queues } = await checkedNodes(deps, plan.nodes, context)
   requireNoMaintenance(deps)
   requirePublishing(deps)
   for (const queue of queues) await requireQueue(deps, queue)
@@ -100,22 +87,40 @@ function idTaken(id: string): OjsError {
   })
 }
 
-/** Checks a step as PUSH would; its job is made when the step begins. */
-function checkedStep(deps: Deps, node: PlannedJob, context: RequestContext, fuel: CostBudget) {
-  const fail = (error: unknown): never => {
-    throw error instanceof OjsError ? aboutStep(error, node) : error
+/** Checks the steps as PUSH would; their jobs are made when they begin. */
+async function checkedNodes(
+  deps: Deps,
+  planned: readonly PlanNode[],
+  context: RequestContext,
+): Promise<{ nodes: CheckedNode[]; queues: Set<string> }> {
+  const checks = new ArgsChecks(deps, planned.length, (error, place) =>
+    aboutStep(error, planned[place]),
+  )
+  const nodes: CheckedNode[] = []
+  const queues = new Set<string>()
+  for (const [place, node] of planned.entries()) {
+    if (node.kind === 'join') {
+      nodes.push(node)
+      continue
+    }
+    try {
+      // A step is made later, and by then with what was set for its queue at the request.
+      const push = withDefaultRetry(deps, parsePush(node.request))
+      checks.add(push, place)
+      queues.add(newJob(deps, push, context).queue)
+      nodes.push({ ...node, push })
+    } catch (error) {
+      checks.fail(error, place)
+      break
+    }
   }
-  try {
-    // A step is made later, and by then with what was set for its queue at the request.
-    const push = withDefaultRetry(deps, parsePush(node.request))
-    const checked = checkArgs(deps, push, fuel)?.catch(fail)
-    return { push, queue: newJob(deps, push, context).queue, checked }
-  } catch (error) {
-    return fail(error)
-  }
+  await checks.rest()
+  return { nodes, queues }
 }
 
-function aboutStep(error: OjsError, { id, path }: PlannedJob): OjsError {
+function aboutStep(error: OjsError, node: PlanNode | undefined): OjsError {
+  if (node?.kind !== 'job') return error
+  const { id, path } = node
   const field = error.details?.['field']
   const where = typeof field === 'string' ? { field: `${path}.${field}` } : { field: path }
   return error.withDetails({ ...where, step: id }, `Step '${id}': ${error.message}`)

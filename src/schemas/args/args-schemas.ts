@@ -9,6 +9,7 @@ export class ArgsSchemas {
   readonly #capacity: number
   readonly #compiled = new Map<number, ArgsSchema>()
   #size = 0
+  #isLong = false
 
   constructor(capacity: number = MAX_SUBSCHEMAS) {
     this.#capacity = capacity
@@ -30,6 +31,17 @@ export class ArgsSchemas {
     this.#compiled.set(registration, schema)
     this.#shrink(registration)
     return schema
+  }
+
+  /** A request may compile for long, until `endLong`. False: another one does. */
+  beginLong(): boolean {
+    if (this.#isLong) return false
+    this.#isLong = true
+    return true
+  }
+
+  endLong(): void {
+    this.#isLong = false
   }
 
   #shrink(newest: number): void {

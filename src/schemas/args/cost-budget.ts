@@ -19,7 +19,7 @@ export class CostBudget {
     if (this.#left < 0) throw new CostExceeded()
   }
 
-  /** False when the request has used up what may be compiled for it. */
+  /** False when the request has used up what may be compiled for it while others compile too. */
   get mayCompile(): boolean {
     return this.#toCompile > 0
   }
@@ -30,7 +30,7 @@ export class CostBudget {
   }
 }
 
-/** Subschemas to compile for one request, each some 0.3 ms; the last schema may exceed this. */
+/** Subschemas that any request may compile, each some 0.3 ms; the last schema may exceed this. */
 const MAX_COMPILED = 1_000
 
 /** Some 50 ms during which this process does nothing else. An array of a million numbers needs half of it. */
