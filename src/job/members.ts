@@ -1,4 +1,5 @@
 /** Which members of a request are the job's, the server's, or settings in the wrong place. */
+import { isDeepStrictEqual } from 'node:util'
 import { echoed, invalidField, type OjsError } from '../errors.ts'
 import type { PushOptions, PushRequest } from './request.ts'
 import { parseInstant } from './values/instant.ts'
@@ -132,7 +133,11 @@ export function refuseMisplaced(request: PushRequest): void {
   if (options) refuseIn(options, IN_OPTIONS, 'options.')
   refuseOtherAttempts(request)
   refuseOtherStart(request, '')
-  if (options) refuseOtherStart(options, 'options.')
+  refuseOtherRetry(request, '')
+  if (options) {
+    refuseOtherStart(options, 'options.')
+    refuseOtherRetry(options, 'options.')
+  }
   refuseNoLimit(request)
   refuseNoMatch(request)
 }
@@ -154,6 +159,15 @@ function refuseOtherStart({ delay_until, scheduled_at }: PushOptions, path: stri
   const [field, other] = [`${path}scheduled_at`, `${path}delay_until`]
   if (parseInstant(scheduled_at, field, 0).ms === parseInstant(delay_until, other, 0).ms) return
   throw contradiction(field, `'${other}'`, echoed(scheduled_at), echoed(delay_until))
+}
+
+/** Throws 400 for both names of the policy with different members. */
+function refuseOtherRetry({ retry, retry_policy }: PushOptions, path: string): void {
+  if (retry == null || retry_policy == null || isDeepStrictEqual(retry, retry_policy)) return
+  throw invalidField(
+    `${path}retry_policy`,
+    `The '${path}retry_policy' field contradicts '${path}retry'.`,
+  )
 }
 
 /** The limits of OJS's rate-limiting document: `rate` is kept for servers that enforce it; see `concurrencyIn`. */

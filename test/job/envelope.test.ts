@@ -149,8 +149,12 @@ describe('the two dialects of a PUSH', () => {
     expect(job({ type: 'a', args: [], retry_policy: policy }).document).toEqual(plain)
     expect(job({ type: 'a', args: [], retry_policy: policy, options: {} }).document).toEqual(plain)
     expect(job({ type: 'a', args: [], options: { retry_policy: policy } }).document).toEqual(plain)
-    const both = { retry: policy, retry_policy: { max_attempts: 1 } }
+    const both = { retry: policy, retry_policy: { ...policy } }
     expect(job({ type: 'a', args: [], ...both }).document).toEqual(plain)
+    const contrary = { retry: policy, retry_policy: { max_attempts: 1 } }
+    expect(refused({ type: 'a', args: [], ...contrary })).toMatchObject({
+      ...{ status: 400, details: { field: 'retry_policy' } },
+    })
     const field = 'retry_policy.max_attempts'
     const mistyped = refused({ type: 'a', args: [], retry_policy: { max_attempts: 'many' } })
     expect(mistyped).toMatchObject({ status: 400, details: { field } })

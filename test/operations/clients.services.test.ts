@@ -141,6 +141,34 @@ describe('a setting in another place', () => {
     expect([kept.status, kept.body.job.rate_limit]).toEqual([201, others])
   })
 
+  it.each([
+    ['rate_limit.concurrency', { rate_limit: { concurrency: 0 } }],
+    ['rate_limit.concurrency', { rate_limit: { concurrency: '1' } }],
+    ['rate_limit.concurrency', { rate_limit: { concurrency: 1.5, max_per_second: 9 } }],
+    ['rate_limit.concurrency', { rate_limit: { concurrency: 10_001 } }],
+    ['rate_limit.key', { rate_limit: { concurrency: 1, key: '' } }],
+    ['rate_limit.key', { rate_limit: { concurrency: 1, key: 'k'.repeat(256) } }],
+    ['rate_limit.key', { rate_limit: { concurrency: 1, key: 1 } }],
+    ['rate_limit.key', { rate_limit: { concurrency: 1, key: 'a\nb' } }],
+    ['retry_policy', { retry: { max_attempts: 2 }, retry_policy: { max_attempts: 5 } }],
+    ['retry_policy', { retry: {}, retry_policy: { max_attempts: 5 } }],
+  ])('limits as something else, or not at all: refused, %s of %j', async (field, options) => {
+    const job = { type: 'a', args: [] }
+    const nested = await post('/jobs', { ...job, options })
+    expect([nested.status, nested.body.error.details.field]).toEqual([400, `options.${field}`])
+    const beside = await post('/jobs', { ...job, ...options })
+    expect([beside.status, beside.body.error.details.field]).toEqual([400, field])
+  })
+
+  it('says the same twice, or something that other servers know: kept', async () => {
+    const retry = { max_attempts: 2 }
+    const rate_limit = { max_per_second: 9, key: 5 }
+    const options = { queue: freshQueue(), retry, retry_policy: { max_attempts: 2 }, rate_limit }
+    const kept = await post('/jobs', { type: 'a', args: [], options })
+    expect([kept.status, kept.body.job.max_attempts]).toEqual([201, 2])
+    expect(kept.body.job.rate_limit).toEqual(rate_limit)
+  })
+
   it('is honoured by FETCH, NACK and heartbeats', async () => {
     const queue = freshQueue()
     const jobs = [1, 2, 3].map((n) => ({ type: 'a', args: [n], options: { queue } }))

@@ -43,19 +43,28 @@ export class SchemaTooNew extends Error {
   override readonly name = 'SchemaTooNew'
 }
 
+/** Which keep every text; the second one, of clusters that were made without a locale, keeps any bytes. */
+const ENCODINGS = ['UTF8', 'SQL_ASCII']
+
+/** The database cannot keep every text. */
+export class WrongEncoding extends Error {
+  override readonly name = 'WrongEncoding'
+}
+
 /** What another gateway committed while this one waited for the lock has to be seen. */
 const BEGIN: Statement = { text: 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE' }
 
 /**
  * Applies what is missing of `migrations` and returns the versions before and after (0: a new ledger). A newer
  * schema stays as it is if it allows this version; else rejects with `SchemaTooNew`. If anything fails, the
- * schema stays as it was.
+ * schema stays as it was. Rejects with `WrongEncoding` before that.
  */
 export async function migrate(
   connection: Connection,
   schema: string,
   migrations = MIGRATIONS,
 ): Promise<{ from: number; to: number }> {
+  await requireEncoding(connection)
   try {
     await all(connection, [BEGIN, lock(schema), ...bookkeeping(schema)])
     const found = await versionOf(connection, schema)
@@ -68,6 +77,16 @@ export async function migrate(
     await connection.ask([{ text: 'ROLLBACK' }])
     throw error
   }
+}
+
+async function requireEncoding(connection: Connection): Promise<void> {
+  const [answer] = await all(connection, [{ text: 'SHOW server_encoding' }])
+  const encoding = String(answer?.rows[0]?.['server_encoding'])
+  if (ENCODINGS.includes(encoding)) return
+  throw new WrongEncoding(
+    `the encoding of the database is ${encoding}, but a ledger needs UTF8: ` +
+      `CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`,
+  )
 }
 
 /** Until the end of the transaction. By name: two prefixes may migrate at the same time. */

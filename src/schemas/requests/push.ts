@@ -59,10 +59,22 @@ const unique = {
   },
 }
 
-// Members that only other servers know are kept (OJS rate limits).
+const concurrencyKey = {
+  type: ['string', 'null'],
+  minLength: 1,
+  maxLength: MAX_CONCURRENCY_KEY,
+  pattern: KEY_PATTERN,
+}
+const concurrencyLimit = { minimum: 1, maximum: MAX_CONCURRENCY }
+
+// Members that only other servers know are kept (OJS rate limits), and so is a `key` that limits nothing here.
 const rateLimit = {
   ...map,
-  properties: { max_per_second: { type: ['number', 'null'], exclusiveMinimum: 0 } },
+  properties: {
+    max_per_second: { type: ['number', 'null'], exclusiveMinimum: 0 },
+    concurrency: { ...integer, ...concurrencyLimit },
+  },
+  dependentSchemas: { concurrency: { properties: { key: concurrencyKey } } },
 }
 
 const concurrency = {
@@ -71,13 +83,8 @@ const concurrency = {
   additionalProperties: false,
   required: ['limit'],
   properties: {
-    key: {
-      type: ['string', 'null'],
-      minLength: 1,
-      maxLength: MAX_CONCURRENCY_KEY,
-      pattern: KEY_PATTERN,
-    },
-    limit: { type: 'integer', minimum: 1, maximum: MAX_CONCURRENCY },
+    key: concurrencyKey,
+    limit: { type: 'integer', ...concurrencyLimit },
   },
 }
 

@@ -1,6 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { MIGRATIONS, migrate, SchemaTooNew } from '../../../src/ledger/postgres/migrations.ts'
+import {
+  MIGRATIONS,
+  migrate,
+  SchemaTooNew,
+  WrongEncoding,
+} from '../../../src/ledger/postgres/migrations.ts'
 import { schemaOf } from '../../../src/ledger/postgres/schema.ts'
 import { connectTo, rowsOf, sharedPostgres } from './server.ts'
 
@@ -47,6 +52,25 @@ describe('migrations', () => {
     const results = await Promise.all(Array.from({ length: 8 }, () => migrated('race', [ONE, TWO])))
     expect(results.filter(({ from }) => from === 0)).toHaveLength(1)
     expect(results.every(({ to }) => to === 2)).toBe(true)
+  })
+
+  it.each([
+    ['LATIN1', WrongEncoding],
+    ['SQL_ASCII', null],
+  ])('ask for a database that keeps every text: %s', async (encoding, refused) => {
+    const name = `enc_${RUN}_${encoding.toLowerCase()}`
+    const admin = await connectTo(url())
+    const like = `ENCODING '${encoding}' LOCALE 'C' TEMPLATE template0`
+    await rowsOf(admin, `CREATE DATABASE ${name} ${like}`)
+    const other = new URL(url())
+    other.pathname = `/${name}`
+    const connection = await connectTo(other.href)
+    const done = migrate(connection, of('any'), [ONE])
+    if (refused === null) expect(await done).toEqual({ from: 0, to: 1 })
+    else await expect(done).rejects.toThrow(refused)
+    await connection.close()
+    await rowsOf(admin, `DROP DATABASE ${name} WITH (FORCE)`)
+    await admin.close()
   })
 
   it('leave the schema as it was if one fails', async () => {

@@ -216,6 +216,19 @@ describe.each([
     },
   )
 
+  it.each(['retry', 'cancel', 'delete'])(
+    'is an id of no job among those of a bulk %s',
+    async (action) => {
+      const { body } = await gateway.push('held', {
+        options: { delay_until: '2100-01-01T00:00:00Z' },
+      })
+      const job_ids = [body.job.id, `a${text}`]
+      const answer = await gateway.request('POST', `${V1}/jobs/bulk/${action}`, { job_ids })
+      expect(answer.status).toBeLessThan(500)
+      expect(JSON.stringify(answer.body)).toContain('not_found')
+    },
+  )
+
   it('is shown as U+FFFD where a worker says how far it is', async () => {
     const { body } = await gateway.push('said')
     await gateway.fetch(['said'], { wait_ms: 10_000 })

@@ -1,5 +1,6 @@
 /** How much text one write, and one statement of it, may have in memory. */
 import type { Row, Statement } from '../connection.ts'
+import { withoutNul } from '../nul.ts'
 
 /** The most text of one page, in bytes: a page is in memory as a whole. */
 const MAX_BYTES = 16 * 1024 * 1024
@@ -31,7 +32,7 @@ export const SIZE = `octet_length(b.envelope) + coalesce(octet_length(b.errors),
 export function sizesOf(schema: string, ids: readonly string[]): Statement {
   const text = `SELECT b.id, ${SIZE} AS bytes FROM ${schema}.job_bodies b
     WHERE b.id = ANY($1::text[])`
-  return { text, values: [ids] }
+  return { text, values: [withoutNul(ids)] }
 }
 
 /** The ids of as many as are in memory at once, at least one. */
