@@ -46,14 +46,22 @@ export class ControlChannel {
     return this.#unsettled
   }
 
-  /** Rejects when the queue cannot be consumed; the channel is gone then, unless the connection is down. */
-  async consume(queue: string, source: string, consumerTag: string): Promise<void> {
+  /**
+   * Rejects when the queue cannot be consumed; the channel is gone then, unless the connection is down. `priority`:
+   * of consumers of the queue RabbitMQ serves the one with the highest that has room.
+   */
+  async consume(
+    queue: string,
+    source: string,
+    { consumerTag, priority }: { consumerTag: string; priority: number },
+  ): Promise<void> {
     this.#opening ??= this.#open()
     const channel = await this.#opening
     if (this.#isDraining) throw new Error('the channel accepts no more consumers')
     this.#tags.set(queue, consumerTag)
     await channel.consume(source, (message) => this.#onMessage(queue, consumerTag, message), {
       consumerTag,
+      priority,
     })
   }
 

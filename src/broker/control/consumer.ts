@@ -30,6 +30,8 @@ const CATCH_UP_MS = 5_000
 const LOOK_AGAIN_MS = 50
 /** A quorum queue without a leader answers no consume; after 65 s RabbitMQ ends the connection. */
 const ANSWER_MS = 5_000
+/** 2026, in seconds: priorities are numbers of 32 bits. */
+const PRIORITIES_FROM = 1_767_225_600
 
 export interface ControlConsumerDeps {
   connection: Connection
@@ -275,8 +277,10 @@ export class ControlConsumer {
     const channel = this.#channels.next({ isDoubtful })
     known.channel = channel
     this.#registrations += 1
-    const tag = `ojs.${instance}.control.${queue}.${this.#registrations}`
-    const consumed = channel.consume(queue, source, tag)
+    const consumerTag = `ojs.${instance}.control.${queue}.${this.#registrations}`
+    // A gateway that stands still is a consumer for RabbitMQ until its heartbeats fail; whoever took over came later.
+    const priority = Math.floor(clock.now() / 1_000) - PRIORITIES_FROM
+    const consumed = channel.consume(queue, source, { consumerTag, priority })
     if (await isInTime(consumed, ANSWER_MS)) this.#onAccepted(queue, source)
     else this.#leaveAlone(queue, channel, consumed)
     known.isToldMissing = false

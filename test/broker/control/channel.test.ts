@@ -33,6 +33,8 @@ class SlowChannel extends EventEmitter {
 
 let slow: SlowChannel
 let taken: ConsumeMessage[]
+const consumerOf = (consumerTag: string) => ({ consumerTag, priority: 1 })
+
 let channel: ControlChannel
 
 beforeEach(() => {
@@ -48,9 +50,9 @@ beforeEach(() => {
 })
 
 it('a draining control channel refuses new consumers, which nobody would cancel', async () => {
-  await channel.consume('a', 'control.a', 'tag.a')
+  await channel.consume('a', 'control.a', consumerOf('tag.a'))
   const drained = channel.drain()
-  await expect(channel.consume('b', 'control.b', 'tag.b')).rejects.toThrow(
+  await expect(channel.consume('b', 'control.b', consumerOf('tag.b'))).rejects.toThrow(
     'accepts no more consumers',
   )
   slow.cancelling.resolve()
@@ -59,7 +61,7 @@ it('a draining control channel refuses new consumers, which nobody would cancel'
 })
 
 it('a draining control channel takes messages until its consumers are cancelled, and closes when they are settled', async () => {
-  await channel.consume('a', 'control.a', 'tag.a')
+  await channel.consume('a', 'control.a', consumerOf('tag.a'))
   const first = {} as ConsumeMessage
   slow.consumers.get('tag.a')?.(first)
   const drained = channel.drain()
@@ -75,7 +77,7 @@ it('a draining control channel takes messages until its consumers are cancelled,
 })
 
 it('a muted control channel ignores new messages, and closes without cancelling its consumers first', async () => {
-  await channel.consume('a', 'control.a', 'tag.a')
+  await channel.consume('a', 'control.a', consumerOf('tag.a'))
   const first = {} as ConsumeMessage
   slow.consumers.get('tag.a')?.(first)
   channel.mute()

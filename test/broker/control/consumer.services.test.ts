@@ -95,6 +95,17 @@ describe.each(['classic', 'quorum'] as const)('control queues, profile %s', (que
       .toEqual({ messageCount: 0, consumerCount: 1 })
   })
 
+  it('are read by the gateway that came last, while an earlier one stands still', async () => {
+    const shared = { queueType, ledgerId: 'shared' }
+    const earlier = await start(shared)
+    const { now, wall } = systemClock()
+    const later = await start(shared, {}, { clock: { now: () => now() + 10_000, wall } })
+    await expect.poll(() => depth(DEFAULT)).toMatchObject({ consumerCount: 2 })
+    for (let i = 0; i < 10; i++) await say(DEFAULT, 'told')
+    await later.recorder.until('onControl', 10, 'told')
+    expect(earlier.recorder.all('onControl', 'told')).toEqual([])
+  })
+
   it('are declared and consumed again after they were deleted', async () => {
     const test = await start({ queueType })
     await test.broker.ensureQueue('email')
