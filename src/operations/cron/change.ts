@@ -105,7 +105,7 @@ export function triggerCron(
     { endpoint: 'cron/trigger', body: { name, body }, context },
     ({ request }) => triggerNew(deps, name, body, context, request),
     async (remembered, request) => {
-      const [job] = await rememberedJobs(deps, remembered, request)
+      const [job] = await rememberedJobs(deps, remembered, request, { context, jobs: [] })
       if (job === undefined) throw new Error('the remembered run has no job')
       return { entry: await findCron(deps, name), job, isReplay: true }
     },
@@ -150,7 +150,8 @@ async function triggerNew(
           details: { existing_job_id: made.existingId },
         })
       case 'remembered': {
-        const [first] = request ? await rememberedJobs(deps, made.remembered, request) : []
+        const asked = { context, jobs: [] }
+        const [first] = request ? await rememberedJobs(deps, made.remembered, request, asked) : []
         if (first !== undefined) return { entry, job: first, isReplay: true }
         break
       }

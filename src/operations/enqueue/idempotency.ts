@@ -1,11 +1,13 @@
 /** `Idempotency-Key`: a repeated request gets the first answer again for a day. */
 import { OjsError } from '../../errors.ts'
-import type { JobRow } from '../../job/job.ts'
+import type { JobRow, NewJob } from '../../job/job.ts'
 import { fingerprint, normal } from '../../job/values/canonical-json.ts'
+import { membersOf } from '../../job/values/json-value.ts'
 import type { KeyedRequest, Remembered } from '../../ledger/idempotency.ts'
 import { inSlices, startNow } from '../../slices.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { visibleJob } from '../info.ts'
+import { isQueueInScope } from '../scope.ts'
 import { OthersFirst } from './wait-for-conflicts.ts'
 
 const HEADER = 'Idempotency-Key'
@@ -90,22 +92,43 @@ async function alone<T>(deps: Deps, key: string, work: () => Promise<T>): Promis
   return await working
 }
 
+/** Who repeats a request, and for which jobs, in their order. */
+export interface AskedAgain {
+  context: RequestContext
+  jobs: readonly unknown[]
+}
+
+export function askedFor(context: RequestContext, jobs: readonly NewJob[]): AskedAgain {
+  return { context, jobs: jobs.map(({ envelope }) => JSON.parse(envelope)) }
+}
+
 /**
  * Returns the jobs of the first answer, as they are now. Throws 409 when the first request had another body,
- * or when one of the jobs is gone by now.
+ * or when one of the jobs is gone by now; so it is if it was deleted and its id has another job.
  */
 export async function rememberedJobs(
   deps: Pick<Deps, 'ledger'>,
   remembered: Remembered,
   request: KeyedRequest,
+  { context, jobs }: AskedAgain,
 ): Promise<JobRow[]> {
-  const { ids } = remembered
+  const { ids, existing } = remembered
   requireSameBody(remembered, request, ids.length === 1 ? { existing_job_id: ids[0] } : {})
   const rows = await Promise.all(ids.map((id) => visibleJob(deps, id)))
+  const isKept = (row: JobRow, i: number) =>
+    isQueueInScope(context, row.queue) && (existing.includes(i) || isOf(row, jobs[i]))
   return rows.map((row, i) => {
-    if (row !== null) return row
+    if (row !== null && isKept(row, i)) return row
     throw gone(`job '${ids[i]}'`, { reason: 'job_gone', existing_job_id: ids[i] })
   })
+}
+
+/** Whether the row is of this job, as far as one that has chosen its id can be another. */
+function isOf(row: JobRow, job: unknown): boolean {
+  const { id, type, args } = membersOf(job)
+  if (id !== row.id) return true
+  const stored = membersOf(JSON.parse(row.envelope))['args']
+  return type === row.type && JSON.stringify(args) === JSON.stringify(stored)
 }
 
 /** The same for a workflow, a cron entry or a schema, which `find` looks up. `what`: its resource type. */

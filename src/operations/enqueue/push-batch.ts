@@ -28,7 +28,7 @@ import { requirePublishing } from '../require-broker.ts'
 import { briefly, broadcastReuse } from '../workers/broadcasts.ts'
 import { admitted } from './admission.ts'
 import { ArgsChecks } from './check-args.ts'
-import { once, rememberedJobs } from './idempotency.ts'
+import { type AskedAgain, askedFor, once, rememberedJobs } from './idempotency.ts'
 import { newJob, requireQueue } from './push.ts'
 
 export interface PushedBatch {
@@ -56,8 +56,13 @@ export async function pushBatch(
     deps,
     { endpoint: 'jobs/batch', body, context },
     (terms) => pushNew(deps, body, context, terms),
-    (remembered, request) => replayed(deps, remembered, request),
+    (remembered, request) =>
+      replayed(deps, remembered, request, { context, jobs: listOf(body['jobs']) }),
   )
+}
+
+function listOf(items: unknown): readonly unknown[] {
+  return Array.isArray(items) ? items : []
 }
 
 /** Before the request is compared with others, which only JSON can be. */
@@ -166,7 +171,7 @@ async function storeAll(
           placeIn(jobs, stored.index, stored.existing),
         )
       case 'remembered':
-        return await replayed(deps, stored.remembered, terms.request)
+        return await replayed(deps, stored.remembered, terms.request, askedFor(context, jobs))
       case 'unsettled':
         return stored
     }
@@ -188,8 +193,9 @@ async function replayed(
   deps: Deps,
   remembered: Remembered,
   request: KeyedRequest | undefined,
+  asked: AskedAgain,
 ): Promise<PushedBatch> {
-  const jobs = request ? await rememberedJobs(deps, remembered, request) : []
+  const jobs = request ? await rememberedJobs(deps, remembered, request, asked) : []
   return { jobs, existing: remembered.existing, isReplay: true }
 }
 

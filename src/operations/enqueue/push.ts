@@ -31,7 +31,7 @@ import { requireJobInScope } from '../scope.ts'
 import { briefly, broadcastReuse } from '../workers/broadcasts.ts'
 import { admitted } from './admission.ts'
 import { checkArgs } from './check-args.ts'
-import { once, rememberedJobs } from './idempotency.ts'
+import { type AskedAgain, askedFor, once, rememberedJobs } from './idempotency.ts'
 
 /** A commit with this many jobs is worth its cost (see `enoughFor`). */
 const FEW = 32
@@ -55,7 +55,7 @@ export function push(deps: Deps, body: unknown, context: RequestContext): Promis
     deps,
     { endpoint: 'jobs', body, context },
     (terms) => pushNew(deps, body, context, terms),
-    (remembered, request) => replayed(deps, remembered, request),
+    (remembered, request) => replayed(deps, remembered, request, { context, jobs: [body] }),
   )
 }
 
@@ -77,7 +77,7 @@ export function pushCopy(
     deps,
     { endpoint: 'copy', body: { ...of, body }, context },
     (terms) => pushNew(deps, body, context, terms, of),
-    (remembered, request) => replayed(deps, remembered, request),
+    (remembered, request) => replayed(deps, remembered, request, { context, jobs: [] }),
   )
 }
 
@@ -124,7 +124,7 @@ async function store(
     case 'conflict':
       throw keyTaken(stored.existing, job.unique?.key ?? '')
     case 'remembered':
-      return await replayed(deps, stored.remembered, terms.request)
+      return await replayed(deps, stored.remembered, terms.request, askedFor(context, [job]))
     case 'unsettled':
       return stored
   }
@@ -179,8 +179,9 @@ async function replayed(
   deps: Deps,
   remembered: Remembered,
   request: KeyedRequest | undefined,
+  asked: AskedAgain,
 ): Promise<Pushed> {
-  const [job] = request ? await rememberedJobs(deps, remembered, request) : []
+  const [job] = request ? await rememberedJobs(deps, remembered, request, asked) : []
   if (!job) throw new Error('the remembered PUSH has no job')
   return { job, isDuplicate: remembered.existing.length > 0, isReplay: true }
 }

@@ -368,12 +368,39 @@ describe('an Idempotency-Key', () => {
     expect(status).toBe(409)
     expect(body.error.details).toMatchObject({ reason: 'job_gone', existing_job_id: id })
   })
+
+  it.each([
+    ['PUSH', (job: object) => ['/ojs/v1/jobs', job] as const],
+    ['batch', (job: object) => ['/ojs/v1/jobs/batch', { jobs: [job] }] as const],
+  ])('is answered with 409 job_gone when its id is that of another job: %s', async (_, to) => {
+    const id = v7()
+    const given = { type: 'test.job', args: [1], options: { queue }, id }
+    const [path, body] = to(given)
+    const ask = () => gateway.request('POST', path, body, { 'Idempotency-Key': `again ${id}` })
+    const pushedBy = async (over: object) => {
+      await gateway.cancel(id)
+      await gateway.request('DELETE', `/ojs/v1/admin/jobs/${id}`)
+      expect((await gateway.request('POST', '/ojs/v1/jobs', { ...given, ...over })).status).toBe(
+        201,
+      )
+    }
+    expect([(await ask()).status, (await ask()).status]).toEqual([201, 201])
+    for (const over of [{ args: [2] }, { type: 'test.other' }]) {
+      await pushedBy(over)
+      const { status, body } = await ask()
+      expect([status, body.error?.details.reason]).toEqual([409, 'job_gone'])
+    }
+    await pushedBy({})
+    expect((await ask()).status).toBe(201)
+  })
 })
 
 describe('with OJS_API_KEYS', () => {
   const producers = [newApiKey('one', 'producer'), newApiKey('two', 'producer')] as const
+  const admin = newApiKey('admin', 'admin')
+  const ofA = newApiKey('of-a', 'producer', ['a'])
   const { gateway: guarded } = gatewayForAll({
-    OJS_API_KEYS: producers.map(({ entry }) => entry).join(),
+    OJS_API_KEYS: [...producers, admin, ofA].map(({ entry }) => entry).join(),
   })
 
   it('each API key has its own Idempotency-Keys', async () => {
@@ -393,5 +420,20 @@ describe('with OJS_API_KEYS', () => {
     expect([first.status, second.status]).toEqual([201, 201])
     expect((await ask(producers[0], [1])).body.job.id).toBe(first.body.job.id)
     expect((await ask(producers[1], [1])).status).toBe(409)
+  })
+
+  it('a key of some queues is not answered with a job of another queue', async () => {
+    const id = v7()
+    const body = (to: string) => ({ type: 'test.job', args: [1], id, options: { queue: to } })
+    const ask = (key: string, method: string, path: string, given?: object, idempotency = 'k') =>
+      guarded.request(method, `/ojs/v1${path}`, given, {
+        ...{ Authorization: `Bearer ${key}`, 'Idempotency-Key': idempotency },
+      })
+    expect((await ask(ofA.key, 'POST', '/jobs', body('a'))).status).toBe(201)
+    await ask(admin.key, 'DELETE', `/jobs/${id}`)
+    await ask(admin.key, 'DELETE', `/admin/jobs/${id}`)
+    expect((await ask(admin.key, 'POST', '/jobs', body('b'))).status).toBe(201)
+    const again = await ask(ofA.key, 'POST', '/jobs', body('a'))
+    expect([again.status, again.body.error?.details.reason]).toEqual([409, 'job_gone'])
   })
 })
