@@ -1,5 +1,4 @@
 /** Which members of a request are the job's, the server's, or settings in the wrong place. */
-import { isDeepStrictEqual } from 'node:util'
 import { echoed, invalidField, type OjsError } from '../errors.ts'
 import type { PushOptions, PushRequest } from './request.ts'
 import { parseInstant } from './values/instant.ts'
@@ -163,7 +162,10 @@ function refuseOtherStart({ delay_until, scheduled_at }: PushOptions, path: stri
 
 /** Throws 400 for both names of the policy with different members. */
 function refuseOtherRetry({ retry, retry_policy }: PushOptions, path: string): void {
-  if (retry == null || retry_policy == null || isDeepStrictEqual(retry, retry_policy)) return
+  if (retry == null || retry_policy == null) return
+  const [one, other] = [membersOf(retry), membersOf(retry_policy)]
+  const names = Object.keys({ ...one, ...other })
+  if (names.every((name) => JSON.stringify(one[name]) === JSON.stringify(other[name]))) return
   throw invalidField(
     `${path}retry_policy`,
     `The '${path}retry_policy' field contradicts '${path}retry'.`,

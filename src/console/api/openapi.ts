@@ -54,6 +54,7 @@ export type JobOptions = {
   pending?: boolean | null
   rate_limit?: {
     max_per_second?: number | null
+    concurrency?: number | null
   } | null
   concurrency?: ConcurrencyPolicy
   result_ttl?: number | null
@@ -2972,6 +2973,7 @@ export interface PushRequest {
   pending?: boolean | null
   rate_limit?: {
     max_per_second?: number | null
+    concurrency?: number | null
   } | null
   concurrency?: ConcurrencyPolicy
   result_ttl?: number | null
@@ -3549,6 +3551,7 @@ export interface CronRequest {
   pending?: boolean | null
   rate_limit?: {
     max_per_second?: number | null
+    concurrency?: number | null
   } | null
   concurrency?: ConcurrencyPolicy
   result_ttl?: number | null
@@ -3589,6 +3592,7 @@ export interface CronChange {
   pending?: boolean | null
   rate_limit?: {
     max_per_second?: number | null
+    concurrency?: number | null
   } | null
   concurrency?: ConcurrencyPolicy
   result_ttl?: number | null
@@ -3763,6 +3767,7 @@ export interface WorkflowStepRequest {
   pending?: boolean | null
   rate_limit?: {
     max_per_second?: number | null
+    concurrency?: number | null
   } | null
   concurrency?: ConcurrencyPolicy
   result_ttl?: number | null
