@@ -20,6 +20,15 @@ export function requireQueueInScope(context: Scoped, queue: string, field: strin
   })
 }
 
+/** 403 for a request that names no queue, and so would be about all. `field`: where it may name some. */
+export function queuesNotNamed({ queues }: Scoped, field: string): OjsError {
+  return new OjsError(
+    'x_forbidden',
+    `This API key is for some queues only: name them in the parameter '${field}'.`,
+    { details: { reason: 'queue_scope', field, allowed_queues: queues } },
+  )
+}
+
 /**
  * Throws 403 for a new job that the caller's key may not push: of another queue, or unique beyond its queue,
  * because such a policy answers with jobs of other queues, or cancels them.

@@ -2,7 +2,7 @@
 import type { Request } from 'express'
 import { OjsError } from '../../errors.ts'
 import type { Deps } from '../../operations/deps.ts'
-import { requireKnownJob, requireQueueInScope } from '../../operations/scope.ts'
+import { queuesNotNamed, requireKnownJob, requireQueueInScope } from '../../operations/scope.ts'
 
 /**
  * How a route keeps to the queues of a key. `job`, `queue`: the parameter `:id` or `:name` of its path must be
@@ -26,13 +26,7 @@ export async function requireScope(
 
 function requireNamed(name: string, query: Request['query'], context: Request['context']): void {
   const given = query[name]
-  if (typeof given !== 'string' || given === '') {
-    throw new OjsError(
-      'x_forbidden',
-      `This API key is for some queues only: name them in the parameter '${name}'.`,
-      { details: { reason: 'queue_scope', field: name, allowed_queues: context.queues } },
-    )
-  }
+  if (typeof given !== 'string' || given === '') throw queuesNotNamed(context, name)
   for (const queue of given.split(',')) requireQueueInScope(context, queue.trim(), name)
 }
 

@@ -1,6 +1,6 @@
 /** Which events a request asks for, under every name that the parameters have. */
 import type { Request } from 'express'
-import { requireQueueInScope } from '../../operations/scope.ts'
+import { queuesNotNamed, requireQueueInScope } from '../../operations/scope.ts'
 import { list } from './query.ts'
 
 /** `event_types` in OJS realtime, `types` in its command line; empty: all. Throws 400 for an empty parameter. */
@@ -12,7 +12,7 @@ export function typesOf(request: Request): ReadonlySet<string> {
 export function queuesOf(request: Request): ReadonlySet<string> {
   const queues = namedIn(request, ['queues', 'queue'])
   const { context } = request
-  if (context.queues !== undefined && queues.size === 0) requireQueueInScope(context, '', 'queue')
+  if (context.queues !== undefined && queues.size === 0) throw queuesNotNamed(context, 'queues')
   for (const queue of queues) requireQueueInScope(context, queue, 'queue')
   return queues
 }

@@ -144,6 +144,11 @@ test('lists and statistics are those of the queues of the key', async () => {
       '/admin/workers',
     ]),
   ).toEqual(Array.from({ length: 8 }, () => 403))
+  const unnamed = (await as('operator', 'GET', '/ojs/v1/events')).body.error
+  expect(unnamed).toMatchObject({
+    details: { field: 'queues', allowed_queues: ['mine', 'team.*'] },
+  })
+  expect(unnamed.message).toContain("name them in the parameter 'queues'")
   const failed = { code: 'x', message: 'x', retryable: false }
   const dying = await started('other.dead')
   await all('POST', '/ojs/v1/workers/nack', { job_id: dying, error: failed })
