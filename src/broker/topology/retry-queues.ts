@@ -27,6 +27,8 @@ const RETRY_MS = 5_000
  * does.
  */
 const DOUBT_MS = 600_000
+/** A timer may be early. */
+const LOOK_AGAIN_AFTER_MS = 20
 /** Interval of the check for deleted retry queues: otherwise only a returned publish would reveal one. */
 const PATROL_MS = 30_000
 const MAX_REMEMBERED = 10_000
@@ -247,7 +249,7 @@ export class RetryQueues {
     if (outcome === 'ready') {
       this.#ready.add(key)
       logger.debug(retryQueue, 'retry queue is ready')
-    } else if (outcome === 'settling') this.#remember(key, this.#settlesForMs(key))
+    } else if (outcome === 'settling') this.#awaitSettling(key, retryQueue)
     else this.#remember(key, outcome === 'refused' ? REFUSED_MS : RETRY_MS)
     return outcome
   }
@@ -310,6 +312,17 @@ export class RetryQueues {
       this.#known.set(key, retryQueue)
     }
     return this.#settlesForMs(key) > 0 ? 'settling' : 'ready'
+  }
+
+  /**
+   * A new one is looked at again when it may be used: failures that cannot wait for a look use it only if it is
+   * ready already.
+   */
+  #awaitSettling(key: string, retryQueue: RetryQueue): void {
+    const forMs = this.#settlesForMs(key)
+    this.#remember(key, forMs)
+    if (forMs >= DOUBT_MS / 2) return
+    setTimeout(() => void this.#ensure(retryQueue), forMs + LOOK_AGAIN_AFTER_MS).unref()
   }
 
   #holdBack(key: string): void {

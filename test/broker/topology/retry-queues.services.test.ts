@@ -247,6 +247,13 @@ describe('a new retry queue', () => {
     expect(eventsOf(test)).toEqual(['onRetryQueueDeclared'])
   })
 
+  it('is ready after that without being asked for, for failures that cannot wait', async () => {
+    const { broker } = await start({ retryQueueSettleMs: 200 })
+    expect(await broker.ensureRetryQueue('email', 500)).toBe('unusable')
+    expect(broker.isRetryQueueReady('email', 500)).toBe(false)
+    await expect.poll(() => broker.isRetryQueueReady('email', 500)).toBe(true)
+  })
+
   it('is unusable for ten minutes when the connection is lost before that', async () => {
     const time = { now: 1_000_000 }
     const recordedRetryQueues = () => [{ queue: 'email', delayMs: 500 }]
