@@ -67,7 +67,7 @@ export function auditRequests({ logger, now, routes, keep }: AuditOptions): Step
   const named = (is: (route: Steering) => boolean) =>
     new Set(routes.filter(is).map(({ method, path }) => `${method} ${path}`))
   const audited = named(isAudited)
-  const reads = named(isRead)
+  const reads = named(({ onlyReads = false }) => onlyReads)
   const refusals = new LineBudget((suppressed) =>
     logger.warn({ suppressed }, 'more requests refused'),
   )

@@ -49,12 +49,13 @@ export class Rooms {
 
   isThereFor(operation: BulkOperation): Promise<boolean> {
     const { id, action } = operation
-    const { ledger } = this.#deps
     if (action === 'delete') return Promise.resolve(true)
     const room = this.#rooms.get(id) ?? new Room()
     this.#rooms.set(id, room)
-    const count = () => ledger.read.owedMessages(this.#maxOwed, owedBy(this.#deps, operation))
-    return room.isThere(this.#maxOwed, count)
+    const { read } = this.#deps.ledger
+    return room.isThere(this.#maxOwed, () =>
+      read.owedMessages(this.#maxOwed, owedBy(this.#deps, operation)),
+    )
   }
 
   /** They may be of the queues of every other operation. */
