@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** The command `ojs-rabbitmq`: finds the subcommand, runs it, exits with its code. */
-import { argv, env, exit } from 'node:process'
-import { type Command, complain } from './cli/command.ts'
+import { argv, env, exit, stderr, stdout } from 'node:process'
+import { type Command, complain, print } from './cli/command.ts'
 import { keyCommand } from './cli/key.ts'
 import { ledgerCommand } from './cli/ledger.ts'
 import { completionCommand, operateCommands } from './cli/operate.ts'
@@ -46,11 +46,11 @@ function help(): string {
 async function main(): Promise<number> {
   const [name = '--help', ...args] = argv.slice(2)
   if (name === '--help' || name === '-h' || name === 'help') {
-    console.log(help())
+    print(help())
     return 0
   }
   if (name === '--version' || name === '-v') {
-    console.log(await ownVersion())
+    print(await ownVersion())
     return 0
   }
   // `hasOwn`: every object inherits a `constructor`, which is no command.
@@ -67,7 +67,7 @@ async function runCommand(command: Command, args: readonly string[]): Promise<nu
     args.length <= 2 &&
     (args.at(-1) === '--help' || args.at(-1) === '-h')
   ) {
-    console.log(`usage: ${command.usage}\n\n${command.summary}`)
+    print(`usage: ${command.usage}\n\n${command.summary}`)
     return 0
   }
   try {
@@ -84,7 +84,19 @@ function isMistakenArgument(error: unknown): error is Error {
   return error instanceof Error && 'code' in error && `${error.code}`.startsWith('ERR_PARSE_ARGS_')
 }
 
-main().then(exit, (error: unknown) => {
-  complain(error)
+/** Exits when all output is written, or has failed: a pipe holds 64 KiB, and `exit` drops the rest. */
+function end(code: number): void {
+  // An error is told a turn after the callback.
+  stdout.write('', () => stderr.write('', () => setImmediate(exit, code)))
+}
+
+stdout.on('error', (error: NodeJS.ErrnoException) => {
+  // The reader has gone, such as `head`: it has what it wanted.
+  if (error.code === 'EPIPE') return
+  complain(`the output cannot be written: ${error.message}`)
   exit(1)
+})
+main().then(end, (error: unknown) => {
+  complain(error)
+  end(1)
 })

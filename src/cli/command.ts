@@ -1,4 +1,5 @@
 /** What a subcommand is, and how it prints to a terminal. */
+import { stdout } from 'node:process'
 import { messageOf } from '../errors.ts'
 
 /** One subcommand. Resolves to the exit code; `main.ts` is the only caller of `process.exit`. */
@@ -8,6 +9,11 @@ export interface Command {
   /** It answers `--help` itself, also that of its own commands. */
   hasOwnHelp?: boolean
   run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number>
+}
+
+/** Prints to stdout. Not with `console`, which says nothing when a file cannot take it. */
+export function print(text: string): void {
+  stdout.write(`${text}\n`)
 }
 
 /** Prints an error to stderr. */

@@ -6,7 +6,7 @@ import { postgresStore } from '../ledger/transfer/postgres-store.ts'
 import { sqliteStore } from '../ledger/transfer/sqlite-store.ts'
 import type { Store } from '../ledger/transfer/store.ts'
 import { createLogger, type Logger } from '../logger.ts'
-import { type Command, complain, printable } from './command.ts'
+import { type Command, complain, print, printable } from './command.ts'
 
 const USAGE = `ojs-rabbitmq ledger check LEDGER | copy FROM TO
   LEDGER, FROM, TO: sqlite:PATH, or postgres: for the one of OJS_LEDGER or OJS_LEDGER_FILE (and OJS_PREFIX)`
@@ -64,8 +64,8 @@ async function check(
   try {
     const { jobs, erased, owedMessages, problems } = await checkLedger(store)
     const kept = erased > 0 ? `, ${erased} rows of deleted jobs` : ''
-    console.log(`${store.shown}: ${jobs} jobs, ${owedMessages} owed messages${kept}`)
-    for (const problem of problems) console.log(printable(problem))
+    print(`${store.shown}: ${jobs} jobs, ${owedMessages} owed messages${kept}`)
+    for (const problem of problems) print(printable(problem))
     return problems.length === 0 ? 0 : 1
   } finally {
     await store.close()
@@ -82,8 +82,8 @@ async function copy(
     const target = await open(to, { env, logger, isNew: true })
     try {
       for (const { table, rows } of await copyLedger(source, target))
-        if (rows > 0) console.log(`${table}: ${rows}`)
-      console.log(`${source.shown} is now also in ${target.shown}, compared row by row.`)
+        if (rows > 0) print(`${table}: ${rows}`)
+      print(`${source.shown} is now also in ${target.shown}, compared row by row.`)
       return 0
     } finally {
       await target.close()

@@ -1,5 +1,5 @@
 /** The operator's commands, and shell completion; loaded only when one of them runs. */
-import type { Command } from './command.ts'
+import { type Command, print } from './command.ts'
 import { SUMMARIES } from './operate/summaries.ts'
 
 /** On the server at `--url` or `OJS_URL`, with the key in `OJS_API_KEY`. */
@@ -28,7 +28,7 @@ export const completionCommand: Command = {
       console.error(`usage: ${completionCommand.usage}`)
       return 2
     }
-    console.log(completionScript(shell))
+    print(completionScript(shell))
     return 0
   },
 }

@@ -1,6 +1,6 @@
 /** `ojs-rabbitmq topology diff`: compares what RabbitMQ has with what would be declared. */
 import { readConfig } from '../config/config.ts'
-import { type Command, complain, printable } from './command.ts'
+import { type Command, complain, print, printable } from './command.ts'
 
 /** Compares what RabbitMQ has with what the gateway would declare. Declares nothing. */
 export const topologyCommand: Command = {
@@ -15,8 +15,8 @@ export const topologyCommand: Command = {
     try {
       const { NOT_COMPARED, topologyDiff } = await import('../broker/topology/topology-diff.ts')
       const found = await topologyDiff(readConfig(env).config)
-      for (const { message } of found) console.log(printable(message))
-      if (found.length === 0) console.log('no differences')
+      for (const { message } of found) print(printable(message))
+      if (found.length === 0) print('no differences')
       if (found.some(({ code }) => code !== NOT_COMPARED)) return 1
       return found.length === 0 ? 0 : 2
     } catch (error) {

@@ -1,8 +1,10 @@
 import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join, resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { expect, it, onTestFinished } from 'vitest'
 import { gatewayForAll } from '../operations/harness.ts'
 import { TcpProxy } from '../support/broker/tcp-proxy.ts'
@@ -216,3 +218,44 @@ it('the commands of docs/reference/cli.md run', async () => {
     expect(await cli(words.join(' ')), line).toMatchObject({ code: 0 })
   }
 })
+
+const piped = (line: string) =>
+  spawn(process.execPath, [MAIN, ...line.split(' ')], {
+    env: { PATH: process.env['PATH'], OJS_URL: gateway.url },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+
+it('a pipe gets all of a long output, however slowly it is read, and may be closed', async () => {
+  const args = ['x'.repeat(9_000)]
+  const jobs = Array.from({ length: 60 }, () => ({ type: 't', args, options: { queue: 'clip' } }))
+  await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs })
+
+  const slow = piped('jobs list --queue clip --limit 100 --json')
+  // A pipe is full long before the command is done; the first byte says that it has begun to print.
+  await once(slow.stdout, 'readable')
+  await new Promise((resolve) => setTimeout(resolve, 1_000))
+  const ended = once(slow, 'exit')
+  const lines = (await text(slow.stdout)).trim().split('\n')
+  expect(lines.map((line) => JSON.parse(line).args)).toEqual(Array(60).fill(args))
+  expect((await ended)[0]).toBe(0)
+
+  const closed = piped('jobs list --queue clip --limit 100 --json')
+  const complaint = text(closed.stderr)
+  await once(closed.stdout, 'readable')
+  closed.stdout.destroy()
+  expect((await once(closed, 'exit'))[0]).toBe(0)
+  expect(await complaint).toBe('')
+})
+
+it('an output that cannot be written is a failure', async () => {
+  const full = await run('bash', ['-c', `${process.execPath} ${MAIN} --version > /dev/full`])
+  expect(full).toMatchObject({ code: 1, err: expect.stringContaining('ENOSPC') })
+})
+
+it.each(['jobs cancel --dry-run --args', 'jobs copy no-job --args', 'dead-letters list --args'])(
+  '%s refuses a number that would become another one',
+  async (line) => {
+    const refused = await cli(`${line} [9007199254740993]`)
+    expect(refused).toMatchObject({ code: 2, err: expect.stringContaining('cannot be kept') })
+  },
+)

@@ -2,9 +2,10 @@
 import { SingleBar } from 'cli-progress'
 import type { Command } from 'commander'
 import type { BulkOperation, BulkOptions, BulkProgress, JobFilter } from '../../sdk/index.ts'
+import { print } from '../command.ts'
 import { EXIT, Mistake } from './exit-codes.ts'
 import { type FilterOptions, filterOf, integer, withFilters } from './filters.ts'
-import { print, printTable } from './output.ts'
+import { printTable } from './output.ts'
 import type { Session } from './session.ts'
 
 export interface ManyOptions extends FilterOptions {

@@ -1,7 +1,8 @@
 /** `ojs-rabbitmq cron`: recurring jobs. */
+
+import { print } from '../command.ts'
 import { jsonObject } from './filters.ts'
 import type { Group } from './group.ts'
-import { print } from './output.ts'
 import { MOST, segment } from './session.ts'
 
 const COLUMNS = ['name', 'cron', 'timezone', 'type', 'status', 'run_count', 'next_run_at']

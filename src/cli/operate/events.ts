@@ -4,7 +4,7 @@ import { complain, printable } from '../command.ts'
 import { EXIT } from './exit-codes.ts'
 import { integer } from './filters.ts'
 import type { Group } from './group.ts'
-import { print } from './output.ts'
+import { printEach } from './output.ts'
 
 interface TailOptions {
   queue?: string
@@ -28,19 +28,27 @@ export const eventsGroup: Group = {
         run(async (session, options: TailOptions) => {
           const { queue, job: jobId, types, lastEventId, count } = options
           const ends = new AbortController()
-          // A reader such as `head` has gone.
-          process.stdout.once('error', () => ends.abort())
           const asked = { queue, jobId, types: types?.split(','), lastEventId, ...connecting() }
-          let left = count ?? Number.POSITIVE_INFINITY
-          for await (const event of session.client.events({ ...asked, signal: ends.signal })) {
-            print(session.isJson ? JSON.stringify(event) : lineOf(event))
-            left -= 1
-            if (left <= 0) break
-          }
+          const events = session.client.events({ ...asked, signal: ends.signal })
+          const shown = session.isJson ? JSON.stringify : lineOf
+          await printEach(linesOf(events, shown, count), ends)
           return EXIT.done
         }),
       )
   },
+}
+
+async function* linesOf<Event>(
+  events: AsyncIterable<Event>,
+  shown: (event: Event) => string,
+  count = Number.POSITIVE_INFINITY,
+): AsyncGenerator<string> {
+  let left = count
+  for await (const event of events) {
+    yield shown(event)
+    left -= 1
+    if (left <= 0) return
+  }
 }
 
 /** Without a first connection the command fails as others do; a later one may take its time, and says so. */

@@ -1,5 +1,7 @@
 /** The filters of jobs as options of a command. */
 import { type Command, InvalidArgumentError } from 'commander'
+import { messageOf } from '../../errors.ts'
+import { refuseUnkeepable } from '../../schemas/json/json-text.ts'
 import type { JobFilter, JobState } from '../../sdk/index.ts'
 
 /** As commander gives the options below. */
@@ -71,11 +73,19 @@ export function integer(text: string): number {
 }
 
 export function json(text: string): unknown {
+  let value: unknown
   try {
-    return JSON.parse(text) as unknown
+    value = JSON.parse(text)
   } catch {
     throw new InvalidArgumentError('It must be JSON.')
   }
+  try {
+    // The server would be sent another number, and could not refuse it.
+    refuseUnkeepable(Buffer.from(`{"it":${text}}`))
+  } catch (error) {
+    throw new InvalidArgumentError(messageOf(error))
+  }
+  return value
 }
 
 export function jsonObject(text: string): Record<string, unknown> {

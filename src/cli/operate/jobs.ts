@@ -1,10 +1,10 @@
 /** `ojs-rabbitmq jobs`: find jobs, and act on them. */
 import type { Command } from 'commander'
 import type { Job } from '../../sdk/index.ts'
+import { print } from '../command.ts'
 import { actOnMany, type ManyOptions, withMany } from './act-on-many.ts'
 import { type FilterOptions, filterOf, integer, json, jsonObject, withFilters } from './filters.ts'
 import type { Group } from './group.ts'
-import { print } from './output.ts'
 import { type Session, segment } from './session.ts'
 
 const COLUMNS = ['id', 'type', 'queue', 'state', 'attempt', 'created_at', 'error.message']

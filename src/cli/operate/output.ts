@@ -1,6 +1,8 @@
 /** Tables and lines for a terminal. */
+import { once } from 'node:events'
+import { stdout } from 'node:process'
 import Table from 'cli-table3'
-import { printable } from '../command.ts'
+import { print, printable } from '../command.ts'
 
 export type Row = readonly unknown[]
 
@@ -12,9 +14,27 @@ const BLANK = {
 /** A longer value, such as an error's message, would make every line of the table wrap. */
 const MAX_CELL = 60
 
-/** `console` survives a reader who has gone, such as `head`. */
-export function print(line: string): void {
-  console.log(line)
+/**
+ * Prints lines as they come, no faster than their reader takes them. When it has gone, such as `head`, no more are
+ * printed, and `gone` is aborted.
+ */
+export async function printEach(
+  lines: AsyncIterable<string>,
+  gone = new AbortController(),
+): Promise<void> {
+  const onError = () => gone.abort()
+  stdout.once('error', onError)
+  try {
+    for await (const line of lines) {
+      print(line)
+      if (stdout.writableNeedDrain) await once(stdout, 'drain', gone)
+      if (gone.signal.aborted) return
+    }
+  } catch (error) {
+    if (!gone.signal.aborted) throw error
+  } finally {
+    stdout.off('error', onError)
+  }
 }
 
 /** `head` null: a table of members, whose values are not cut. */

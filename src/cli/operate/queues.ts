@@ -1,9 +1,9 @@
 /** `ojs-rabbitmq queues`: counts, pause, drain and resume, configuration, purge, delete. */
 import type { Command } from 'commander'
+import { print } from '../command.ts'
 import { Mistake } from './exit-codes.ts'
 import { integer, jsonObject } from './filters.ts'
 import type { Group, Run } from './group.ts'
-import { print } from './output.ts'
 import { MOST, segment } from './session.ts'
 
 const COLUMNS = [

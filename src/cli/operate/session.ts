@@ -1,8 +1,9 @@
 /** What every operator's command has: the server with its key, and how it prints. */
 import { readFileSync } from 'node:fs'
 import { HttpTransport, OJSClient } from '../../sdk/index.ts'
+import { print } from '../command.ts'
 import { Mistake } from './exit-codes.ts'
-import { print, printTable, type Row } from './output.ts'
+import { printEach, printTable, type Row } from './output.ts'
 import { type TlsOptions, tlsFetch } from './tls-fetch.ts'
 
 /** The options that every command takes. */
@@ -58,12 +59,12 @@ export class Session {
 
   /** A list: as a table of these columns, or whole, one JSON document in a line. */
   async list(items: AsyncIterable<Json>, columns: readonly string[]): Promise<number> {
-    const rows: Row[] = []
-    for await (const item of items) {
-      if (this.isJson) print(JSON.stringify(item))
-      else rows.push(columns.map((column) => at(item, column)))
+    if (this.isJson) await printEach(documentsOf(items))
+    else {
+      const rows: Row[] = []
+      for await (const item of items) rows.push(columns.map((column) => at(item, column)))
+      printTable(columns.map(titleOf), rows)
     }
-    if (!this.isJson) printTable(columns.map(titleOf), rows)
     return 0
   }
 
@@ -73,6 +74,10 @@ export class Session {
     else printTable(null, Object.entries(thing))
     return 0
   }
+}
+
+async function* documentsOf(items: AsyncIterable<Json>): AsyncGenerator<string> {
+  for await (const item of items) yield JSON.stringify(item)
 }
 
 /** The member of an item at `a.b`. */

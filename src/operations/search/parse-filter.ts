@@ -6,6 +6,7 @@ import { ANY_JOB, type JobFilter, type Span, type TypePattern } from '../../job/
 import { parseDuration } from '../../job/values/duration.ts'
 import { parseInstant } from '../../job/values/instant.ts'
 import { isJsonObject } from '../../job/values/json-value.ts'
+import { refuseUnkeepable } from '../../schemas/json/json-text.ts'
 
 const MAX_VALUES = 100
 const MAX_META = 10
@@ -167,12 +168,16 @@ function argsOf(given: Given): unknown[] {
   return args
 }
 
+/** Throws 400, also for what a body could not have: the filter would mean another value. */
 function jsonOf(text: string, field: string): unknown {
+  let value: unknown
   try {
-    return JSON.parse(text)
+    value = JSON.parse(text)
   } catch {
     throw wrong(field, 'must be JSON')
   }
+  refuseUnkeepable(Buffer.from(`{"${field}":${text}}`))
+  return value
 }
 
 /** True for `{}` and `[]`, which any object or list contains. */

@@ -143,6 +143,7 @@ describe('the Admin API', () => {
       ['since=yesterday', 'since'],
       ['since=1h&until=2h', 'since'],
       ['args={', 'args'],
+      ['args=[9007199254740993]', 'args[0]'],
       ['held=maybe', 'held'],
       ['sort=size', 'sort'],
       ['order=up', 'order'],
