@@ -216,3 +216,12 @@ export type BeatFate =
   /** Cancelled while the worker had it, or while nobody had it. */
   | { outcome: 'cancelled'; id: string }
   | (Stale & { id: string })
+
+/** What a worker has in the ledger. Instants are clock time, ms. */
+export interface WorkerLeases {
+  jobs: number
+  queues: readonly string[]
+  /** When its first and its last attempt began that are still under way. */
+  since: number
+  until: number
+}

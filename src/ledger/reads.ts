@@ -10,6 +10,7 @@ import type { CronRun, DueEntry } from './cron.ts'
 import type { DeadLetterStats } from './dead-letters.ts'
 import type { JobHistory } from './history.ts'
 import type { Remembered } from './idempotency.ts'
+import type { WorkerLeases } from './leases.ts'
 import type { CancelledMessage } from './native.ts'
 import type { EnqueuedSpan, TrafficPoint, TrafficQuery } from './queues.ts'
 import type { SchemaRecord, SchemaSummary } from './schemas.ts'
@@ -57,10 +58,10 @@ export interface Reads {
   standings(ids: readonly string[]): Promise<ReadonlyMap<string, JobStanding>>
 
   /**
-   * Counts the active rows of each worker, by worker id; rows without a worker id are left out. Looks at no
-   * more than `limit` active rows: those whose leases end first.
+   * The active rows of each worker, by worker id; rows without a worker id are left out. Looks at no more than
+   * `limit` active rows: those whose leases end first.
    */
-  activeByWorker(limit: number): Promise<ReadonlyMap<string, number>>
+  activeByWorker(limit: number): Promise<ReadonlyMap<string, WorkerLeases>>
 
   /**
    * The ids of the active jobs of this worker, among the leases that end at `from` or later, the first to end

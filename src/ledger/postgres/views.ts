@@ -3,6 +3,7 @@ import { type JobRow, type JobStanding, type OwedMessage, standingOf } from '../
 import type { KeptRow } from '../../job/transitions/row.ts'
 import type { OwedKind } from '../bulk.ts'
 import type { Known, StateCounts } from '../known.ts'
+import type { WorkerLeases } from '../leases.ts'
 import { OWED_LOOKED_AT } from '../lists/limits.ts'
 import type { CancelledMessage } from '../native.ts'
 import type { Reads } from '../reads.ts'
@@ -152,12 +153,21 @@ class Rows implements Asked {
     return new Map(rows.map((row) => [String(row['id']), standingOf(row as unknown as KeptRow)]))
   }
 
-  async activeByWorker(limit: number): Promise<ReadonlyMap<string, number>> {
-    const text = `SELECT worker_id AS worker, count(*) AS jobs FROM (
-        SELECT worker_id FROM ${this.#jobs} j WHERE lease_expires_at IS NOT NULL AND ${END} > 0
+  async activeByWorker(limit: number): Promise<ReadonlyMap<string, WorkerLeases>> {
+    const text = `SELECT worker_id AS worker, count(*) AS jobs, array_agg(DISTINCT queue) AS queues,
+        min(begun) AS since, max(begun) AS until FROM (
+        SELECT worker_id, queue, coalesce(started_at, enqueued_at) AS begun FROM ${this.#jobs} j WHERE lease_expires_at IS NOT NULL AND ${END} > 0
         ORDER BY ${END} LIMIT $1) leased WHERE worker_id IS NOT NULL GROUP BY worker_id`
     const rows = await this.#reader.rows(text, [limit])
-    return new Map(rows.map(({ worker, jobs }) => [String(worker), Number(jobs)]))
+    return new Map(
+      rows.map(({ worker, jobs, queues, since, until }) => [
+        String(worker),
+        {
+          ...{ jobs: Number(jobs), queues: queues as string[] },
+          ...{ since: Number(since), until: Number(until) },
+        },
+      ]),
+    )
   }
 
   async leasedTo(

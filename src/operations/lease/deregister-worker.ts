@@ -4,6 +4,7 @@ import type { JobRow } from '../../job/job.ts'
 import { workerDeathFailure } from '../../job/retry/failure.ts'
 import { isStale } from '../../job/stale.ts'
 import type { Deps, RequestContext } from '../deps.ts'
+import { knownWorker } from '../workers/workers.ts'
 import { failLease } from './fail-lease.ts'
 
 /** Leases that are looked at in one read. */
@@ -28,7 +29,7 @@ export async function deregisterWorker(
   workerId: string,
   context: RequestContext,
 ): Promise<Deregistered> {
-  requireStale(deps, workerId)
+  await requireStale(deps, workerId)
   const jobs = await leasesOf(deps, workerId)
   const ended = { requeued: 0, discarded: 0 }
   for (let at = 0; at < jobs.length; at += SLICE) {
@@ -43,8 +44,8 @@ export async function deregisterWorker(
   return ended
 }
 
-function requireStale(deps: Deps, workerId: string): void {
-  const worker = deps.workers.find(workerId)
+async function requireStale(deps: Deps, workerId: string): Promise<void> {
+  const worker = await knownWorker(deps, workerId)
   if (worker === null) throw notFound('worker', workerId)
   if (worker.state === 'stale') return
   throw new OjsError(

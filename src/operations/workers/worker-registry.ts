@@ -90,10 +90,12 @@ export class WorkerRegistry {
   readonly #capacity: number
   readonly #maxBytes: number
   readonly #workers = new Map<string, KnownWorker>()
+  readonly #since: number
   #bytes = 0
 
   constructor(clock: Clock, capacity: number = MAX_WORKERS, maxBytes: number = MAX_BYTES) {
     this.#clock = clock
+    this.#since = clock.now()
     this.#capacity = capacity
     this.#maxBytes = maxBytes
   }
@@ -197,6 +199,11 @@ export class WorkerRegistry {
   find(id: string): ListedWorker | null {
     const worker = this.#known(id)
     return worker === undefined ? null : this.#listed(worker)
+  }
+
+  /** Workers that were silent for as long as that are stale, although nobody here has heard of them. */
+  get isSettled(): boolean {
+    return this.#clock.now() - this.#since > STALE_AFTER_MS
   }
 
   /** Forgets a worker that is still stale. */

@@ -2,6 +2,7 @@
 import { notFound, OjsError } from '../../errors.ts'
 import { isInScope } from '../../job/queue-scope.ts'
 import { ANY_JOB } from '../../job/search/filter.ts'
+import type { WorkerLeases } from '../../ledger/leases.ts'
 import type { FoundJob } from '../../ledger/search.ts'
 import type { DirectiveRequest } from '../../schemas/requests/admin.ts'
 import { ALL_WORKERS } from '../../schemas/requests/shared-members.ts'
@@ -12,13 +13,27 @@ import type { Directive, ListedWorker, WorkerList } from './worker-registry.ts'
 /** At most this many leases are counted, those that end first, so that the cost is bounded. */
 const MAX_LEASES = 10_000
 
-/** Lists the workers that fetched with a `worker_id` or sent a heartbeat lately (OJS admin API). */
+/**
+ * Lists the workers that fetched with a `worker_id` or sent a heartbeat lately (OJS admin API); behind them those of
+ * which only their jobs in the ledger tell.
+ */
 export async function listWorkers(
   deps: Pick<Deps, 'workers' | 'ledger'>,
   page: { limit: number; offset: number },
 ): Promise<WorkerList> {
   const { workers, summary } = deps.workers.list(page)
-  return { workers: workers.map(await countLeases(deps)), summary }
+  const leases = await leasesByWorker(deps)
+  const lost = lostWorkers(deps, leases)
+  const from = Math.max(0, page.offset - summary.total)
+  const others = lost.slice(from, from + page.limit - workers.length)
+  return {
+    workers: [...workers.map((worker) => withLeases(worker, leases)), ...others],
+    summary: {
+      ...summary,
+      total: summary.total + lost.length,
+      stale: summary.stale + lost.length,
+    },
+  }
 }
 
 /** At most so many of a worker's active jobs are shown, the newest. */
@@ -29,7 +44,7 @@ export async function findWorker(
   deps: Pick<Deps, 'workers' | 'ledger'>,
   id: string,
 ): Promise<{ worker: ListedWorker; jobs: FoundJob[] }> {
-  const worker = deps.workers.find(id)
+  const worker = await knownWorker(deps, id)
   if (worker === null) throw notFound('worker', id)
   const { jobs } = await deps.ledger.read.search.page(
     { ...ANY_JOB, workerId: id, states: ['active'] },
@@ -38,7 +53,7 @@ export async function findWorker(
       ...{ offset: 0, limit: MAX_SHOWN_JOBS, isWhole: false },
     },
   )
-  return { worker: (await countLeases(deps))(worker), jobs }
+  return { worker, jobs }
 }
 
 /**
@@ -50,30 +65,56 @@ export async function workerHealth(
   id: string,
   { queues }: Pick<RequestContext, 'queues'>,
 ): Promise<ListedWorker> {
-  const worker = deps.workers.find(id)
+  const worker = await knownWorker(deps, id)
   const isOther = queues !== undefined && !worker?.queues.some((name) => isInScope(queues, name))
   if (worker === null || isOther) throw notFound('worker', id)
-  return (await countLeases(deps))(worker)
+  return worker
+}
+
+/** A worker that is listed; null: there is none of this id. */
+export async function knownWorker(
+  deps: Pick<Deps, 'workers' | 'ledger'>,
+  id: string,
+): Promise<ListedWorker | null> {
+  const worker = deps.workers.find(id)
+  const leases = await leasesByWorker(deps)
+  if (worker !== null) return withLeases(worker, leases)
+  return lostWorkers(deps, leases).find((lost) => lost.id === id) ?? null
+}
+
+type Leases = ReadonlyMap<string, WorkerLeases>
+
+/** Empty while the ledger cannot be read, which the health endpoint reports. */
+async function leasesByWorker({ ledger }: Pick<Deps, 'ledger'>): Promise<Leases> {
+  try {
+    return await ledger.read.activeByWorker(MAX_LEASES)
+  } catch (error) {
+    if (error instanceof OjsError) return new Map()
+    throw error
+  }
 }
 
 /**
- * Sets a worker's `activeJobs` to the larger of two counts: its leases in the ledger, since it may not have
- * sent a heartbeat, and its own count, since it may have taken jobs that the ledger does not know. Uses only
- * its own count while the ledger cannot be read, which the health endpoint reports.
+ * The larger of two counts: its leases in the ledger, since it may not have sent a heartbeat, and its own count,
+ * since it may have taken jobs that the ledger does not know.
  */
-async function countLeases({
-  ledger,
-}: Pick<Deps, 'ledger'>): Promise<(worker: ListedWorker) => ListedWorker> {
-  let leases: ReadonlyMap<string, number> = new Map()
-  try {
-    leases = await ledger.read.activeByWorker(MAX_LEASES)
-  } catch (error) {
-    if (!(error instanceof OjsError)) throw error
-  }
-  return (worker) => ({
-    ...worker,
-    activeJobs: Math.max(worker.activeJobs, leases.get(worker.id) ?? 0),
-  })
+function withLeases(worker: ListedWorker, leases: Leases): ListedWorker {
+  return { ...worker, activeJobs: Math.max(worker.activeJobs, leases.get(worker.id)?.jobs ?? 0) }
+}
+
+/**
+ * Workers that have jobs, and of which nothing was heard for so long that they are forgotten, or since the start of
+ * this gateway: without them nobody could take their jobs from them.
+ */
+function lostWorkers({ workers }: Pick<Deps, 'workers'>, leases: Leases): ListedWorker[] {
+  if (!workers.isSettled) return []
+  return [...leases]
+    .filter(([id]) => workers.find(id) === null)
+    .map(([id, { jobs, queues, since, until }]) => ({
+      ...{ id, hostname: null, pid: null, queues, concurrency: null, labels: [], version: null },
+      ...{ reported: null, directive: 'running', state: 'stale', activeJobs: jobs },
+      ...{ activeJobIds: [], startedAt: since, lastHeartbeatAt: null, lastSeenAt: until },
+    }))
 }
 
 /**
@@ -93,7 +134,8 @@ export async function directWorker(
       : { worker: directOne(deps, workerId, directive) }
   broadcast(deps, workerId, directive, 'worker' in told ? told.worker.queues : null)
   deps.logger.info({ workerId, directive, requestId, principal }, 'workers got a directive')
-  return 'worker' in told ? { worker: (await countLeases(deps))(told.worker) } : told
+  if (!('worker' in told)) return told
+  return { worker: withLeases(told.worker, await leasesByWorker(deps)) }
 }
 
 /**

@@ -299,19 +299,30 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       await fetched(ledger)
       await plant({ id: (await fetched(ledger)).id, workerId: null })
       await pushed(ledger)
-      expect(await ledger.read.activeByWorker(9)).toEqual(
+      const active = await ledger.read.activeByWorker(9)
+      expect(new Map([...active].map(([id, { jobs }]) => [id, jobs]))).toEqual(
         new Map([
           ['worker-1', 2],
           [own.workerId, 1],
         ]),
       )
       await ledger.complete(first.id, {}, { now: NOW, result: null })
-      expect((await ledger.read.activeByWorker(9)).get('worker-1')).toBe(1)
+      expect((await ledger.read.activeByWorker(9)).get('worker-1')?.jobs).toBe(1)
     })
 
     it('looks at no more jobs than its limit', async () => {
       for (let i = 0; i < 5; i++) await fetched(ledger)
-      expect(await ledger.read.activeByWorker(3)).toEqual(new Map([['worker-1', 3]]))
+      expect((await ledger.read.activeByWorker(3)).get('worker-1')?.jobs).toBe(3)
+    })
+
+    it('tells of which queues they are, and when the first and the last of them began', async () => {
+      for (const [place, queue] of ['b', 'a', 'b'].entries()) {
+        const { id } = await pushed(ledger, { queue })
+        await ledger.claim([jobMessage(id)], { ...TERMS, now: NOW + place })
+      }
+      const { queues = [], ...leases } = (await ledger.read.activeByWorker(9)).get('worker-1') ?? {}
+      expect(queues.toSorted()).toEqual(['a', 'b'])
+      expect(leases).toEqual({ jobs: 3, since: NOW, until: NOW + 2 })
     })
   })
 

@@ -52,6 +52,7 @@ describe('DELETE /ojs/v1/admin/workers/:id', () => {
     ])
     expect(await listed()).not.toContain('gone')
     expect(await stateOf(gateway, kept.id)).toBe('active')
+    await gateway.ack(kept.id)
 
     const last = jobs.find(({ max_attempts }) => max_attempts === 1)
     expect(await deadIds(gateway, queue)).toEqual([last?.id])
@@ -75,6 +76,25 @@ describe('DELETE /ojs/v1/admin/workers/:id', () => {
       status: 404,
       body: { error: { code: 'not_found' } },
     })
+  })
+
+  it('gives the jobs of a worker back that was forgotten since, or never heard of', async () => {
+    const queue = freshQueue()
+    await gateway.push(queue, { options: LONG })
+    const job = await fetchOne(gateway, queue, { worker_id: 'forgotten' })
+    clock.aheadMs += 301_000
+    const [worker] = (await gateway.request('GET', '/ojs/v1/admin/workers')).body.items
+    expect(worker).toMatchObject({
+      ...{ id: 'forgotten', state: 'stale', queues: [queue], active_jobs: 1 },
+      last_seen_at: job.started_at,
+    })
+    const { worker_summary } = (await gateway.request('GET', '/ojs/v1/admin/stats')).body
+    expect(worker_summary).toMatchObject({ total: 1, stale: 1 })
+    const detail = await gateway.request('GET', '/ojs/v1/admin/workers/forgotten')
+    expect(detail.body.jobs).toMatchObject([{ id: job.id }])
+    expect((await remove('forgotten')).body).toMatchObject({ jobs_requeued: 1 })
+    expect(await listed()).toEqual([])
+    expect(await stateOf(gateway, job.id)).toBe('available')
   })
 
   it('is refused for a worker that was heard of lately, whose jobs go on', async () => {

@@ -172,9 +172,13 @@ function prepareHolders(db: Database) {
        RETURNING id, generation, attempt, queue, type, holder, started_at AS startedAt,
          lease_expires_at AS leaseExpiresAt`,
     ),
-    activeByWorker: db.prepare<[lookedAt: number], { worker: string; jobs: number }>(
-      `SELECT worker_id AS worker, count(*) AS jobs
-       FROM (SELECT worker_id FROM jobs WHERE ${LEASED} ORDER BY ${LEASE_END} LIMIT ?1)
+    activeByWorker: db.prepare<
+      [lookedAt: number],
+      { worker: string; jobs: number; queues: string; since: number; until: number }
+    >(
+      `SELECT worker_id AS worker, count(*) AS jobs, group_concat(DISTINCT queue) AS queues,
+         min(begun) AS since, max(begun) AS until
+       FROM (SELECT worker_id, queue, coalesce(started_at, enqueued_at) AS begun FROM jobs WHERE ${LEASED} ORDER BY ${LEASE_END} LIMIT ?1)
        WHERE worker_id IS NOT NULL GROUP BY worker_id`,
     ),
     leasesFrom: db.prepare<[workerId: string, from: number, to: number, limit: number], LeaseEnd>(

@@ -17,6 +17,7 @@ import type {
   ReleaseFence,
   SettleFence,
   Undecided,
+  WorkerLeases,
 } from '../../leases.ts'
 import { freed, wentBack } from '../concurrency/lines.ts'
 import type { Statement } from '../sql/driver.ts'
@@ -138,9 +139,14 @@ export function runDiscard(
   return statements.failToDiscarded.get(...fenced, nonces.next(), now, isListed, isPublished, line)
 }
 
-export function activeByWorker({ statements }: Store, limit: number): Map<string, number> {
-  const counts = statements.activeByWorker.all(limit)
-  return new Map(counts.map(({ worker, jobs }) => [worker, jobs]))
+export function activeByWorker({ statements }: Store, limit: number): Map<string, WorkerLeases> {
+  const found = statements.activeByWorker.all(limit)
+  return new Map(
+    found.map(({ worker, queues, ...leases }) => [
+      worker,
+      { ...leases, queues: queues.split(',') },
+    ]),
+  )
 }
 
 /** See `LeaseLedger.leasedTo`. */
