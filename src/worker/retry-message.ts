@@ -7,7 +7,7 @@ import { chooseDelay, retryQueueKey } from '../job/retry/backoff.ts'
 import type { Failure } from '../job/retry/error-history.ts'
 import { judge, retryPolicyOf } from '../job/retry/retry-policy.ts'
 import type { AmqpLink } from './connection.ts'
-import { type MessageJob, retrySource } from './message-job.ts'
+import { hasConcurrencyKey, type MessageJob, retrySource } from './message-job.ts'
 import { canBeHeld } from './reported-job.ts'
 
 /**
@@ -34,7 +34,7 @@ export interface FailedRun {
 /**
  * Decides what happens after a failed attempt, with the gateway's own policy code (seed 002 §5.4, §5.5, §8),
  * and publishes the job message of the next attempt: confirmed to its retry queue, or left to the gateway,
- * which then holds the job (`rung_ms: null`).
+ * which then holds the job (`rung_ms: null`), as it does those with a concurrency key.
  */
 export async function decideFailure(
   link: AmqpLink,
@@ -49,8 +49,12 @@ export async function decideFailure(
   if (judge(policy, attempt, failure).do === 'discard') return { decision: 'discard' }
   const { delayMs, retryQueueMs } = chooseDelay(policy.backoff, attempt, link.random)
   const isHoldable = canBeHeld(jobMessage, run.delivery)
+  // Out of a TTL queue the message would come whether or not its key has a place by then.
+  const mustBeHeld = isHoldable && hasConcurrencyKey(jobMessage)
   const isInRetryQueue =
-    retryQueueMs !== null && (await publishTo(link, run, retryQueueMs, hasGateway && isHoldable))
+    retryQueueMs !== null &&
+    !mustBeHeld &&
+    (await publishTo(link, run, retryQueueMs, hasGateway && isHoldable))
   // No gateway could hold the job: as a dead letter it is not lost.
   if (!isInRetryQueue && !isHoldable) return { decision: 'discard' }
   return { decision: 'retry', delay_ms: delayMs, rung_ms: isInRetryQueue ? retryQueueMs : null }

@@ -13,6 +13,8 @@ interface Given {
   isRetryQueueReady?: boolean
   attempt?: number
   hasGateway?: boolean
+  /** Members of the job beside its id, type and queue. */
+  members?: object
   /** The state that each check of the retry queue finds, and the time of the check. */
   looks?: (readonly [found: string, now: number])[]
 }
@@ -26,6 +28,7 @@ function decide(
     isRetryQueueReady = true,
     attempt = 1,
     hasGateway = true,
+    members = {},
     looks = [],
   }: Given = {},
 ) {
@@ -55,7 +58,7 @@ function decide(
     raw: { content: Buffer.alloc(bytes), properties: {} },
   } as unknown as LiveDelivery
   const jobMessage = {
-    ...{ job: { id: 'j', type: 't', queue: 'q' }, maxAttempts: 3, isKnown },
+    ...{ job: { id: 'j', type: 't', queue: 'q', ...members }, maxAttempts: 3, isKnown },
     ...{ envelope: () => '{}', carry: () => null },
   } as unknown as MessageJob
   const announced: number[] = []
@@ -93,6 +96,16 @@ test('decideFailure leaves the retry to the gateway if the retry queue cannot be
     sent: [],
   })
 })
+
+test.each([{ concurrency: { key: 'k', limit: 1 } }, { rate_limit: { key: 'k', concurrency: 1 } }])(
+  'decideFailure leaves the retry of a job with %j to the gateway, which alone knows when it has a place',
+  async (members) => {
+    expect(await decide('confirmed', { members })).toMatchObject({ said: LEFT, sent: [] })
+    // Nobody could hold this one.
+    const huge = await decide('confirmed', { members, isKnown: false, bytes: 900_001 })
+    expect(huge.said).toMatchObject(IN_RETRY_QUEUE)
+  },
+)
 
 const LATE = [['unusable', 4_999] as const, ['ready', 4_999] as const]
 const TOO_LATE = [['unusable', 5_000] as const, ['ready', 5_000] as const]

@@ -117,7 +117,10 @@ export class Ruling {
 
   #delayOf(row: JobRow): ChosenDelay {
     const drawn = this.#drawn.values()
-    return chooseDelay(retryPolicyOf(row).backoff, row.attempt, () => drawn.next().value ?? 0)
+    const { backoff } = retryPolicyOf(row)
+    const chosen = chooseDelay(backoff, row.attempt, () => drawn.next().value ?? 0)
+    // Out of a TTL queue the message would come whether or not its key has a place by then.
+    return row.carry?.concurrency === undefined ? chosen : { ...chosen, retryQueueMs: null }
   }
 
   #isReady(queue: string, retryQueueMs: number | null): boolean {

@@ -160,6 +160,23 @@ describe('an attempt that fails', () => {
     expect((await gateway.cancel(job.id)).body.job.previous_state).toBe('retryable')
   })
 
+  it('is held by the ledger when it has a concurrency key, until the key has a place', async () => {
+    queue = freshQueue()
+    const retry = { jitter: false, initial_interval_ms: MINUTE_MS }
+    const options = { retry, concurrency: { key: queue, limit: 1 }, timeout_ms: 0 }
+    const job = await startJob(gateway, queue, options)
+    await nack(gateway, job.id)
+    expect(await vhost.queue(retryQueue(MINUTE_MS))).toBeUndefined()
+    const other = await startJob(gateway, queue, { ...options, visibility_timeout: 'PT1H' })
+    clock.aheadMs += MINUTE_MS
+    await untilState(gateway, job.id, 'available')
+    expect((await gateway.get(job.id)).body.job.held_by).toEqual({ concurrency: queue })
+    // A consumer that does not ask would run it beside the other one.
+    expect(await queueMessages(vhost.url, `ojs.queue.${queue}`)).toEqual([])
+    await gateway.ack(other.id)
+    expect(await fetchOne(gateway, queue)).toMatchObject({ id: job.id, attempt: 2 })
+  })
+
   it('is kept in errors, oldest first, while error is removed by success', async () => {
     const job = await start({ initial_interval_ms: 120, max_attempts: 3 })
     await nack(gateway, job.id, { code: 'first', details: { error_class: 'E1' } })
