@@ -14,7 +14,7 @@ export async function activate(deps: Deps, id: string, context: RequestContext):
   const job = await deps.ledger.activate(id, deps.clock.now(), deps.clock.wall(), context)
   if (isStale(job)) throw explainNotPending(deps, id, job)
   const { requestId } = context
-  if (job.outbox === null)
+  if (job.state === 'scheduled')
     deps.events.emit({ type: 'job.scheduled', job, from: 'pending', requestId })
   else {
     deps.events.emit({ type: 'job.enqueued', job, requestId, promoted: true, from: 'pending' })

@@ -1,7 +1,7 @@
 /** Retry, cancel and delete of one job, and what follows the commit of each. */
 import { stateConflictCode } from '../../dialect.ts'
 import { notFound, type OjsError, stateConflict } from '../../errors.ts'
-import type { JobRow } from '../../job/job.ts'
+import type { JobRow, JobState } from '../../job/job.ts'
 import { type JobAction, type Steering, TOUCHABLE } from '../../job/steer.ts'
 import type { Acted, ActTerms, Refused } from '../../ledger/bulk.ts'
 import type { Cancelled } from '../../ledger/ended.ts'
@@ -184,7 +184,8 @@ function tellRetried(
   if (before.messageOut && before.state === 'retryable') void broadcastCancel(deps, before)
   const about = { job, requestId, inBulk }
   if (before.isDeadLetter) deps.events.emit({ type: 'dead_letter.retried', ...about })
-  deps.events.emit({ type: 'job.enqueued', ...about, promoted: true })
+  const from = before.state as JobState
+  deps.events.emit({ type: 'job.enqueued', ...about, promoted: true, from })
 }
 
 function tellDeleted(deps: Deps, job: JobRow, requestId: string | undefined, inBulk?: true): void {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../support/gateway/in-process.ts'
-import { ack, fetchMany, fetchOne, freshQueue, gatewayForAll, nack } from '../harness.ts'
+import { ack, eventsOf, fetchMany, fetchOne, freshQueue, gatewayForAll, nack } from '../harness.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are read as a client would, member by member
 type Json = any
@@ -181,6 +181,8 @@ describe('options.concurrency', () => {
     expect(body.job, JSON.stringify(body)).toMatchObject({
       ...{ state: 'available', held_by: { concurrency: key } },
     })
+    const told = await eventsOf(gateway, queue, pending.id)
+    expect(told.at(-1).type).toBe('job.enqueued')
   })
 
   it('keeps the policy of copies, of retried dead letters, and of the steps of workflows', async () => {

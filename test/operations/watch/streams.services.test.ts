@@ -89,6 +89,14 @@ test('the stream of a job has each change of its state, in order, and ends with 
   expect(changes(missed.events)).toEqual(['job.state_changed active>completed'])
 })
 
+test('an operator who runs a job again changes its state, and makes no new job', async () => {
+  const id = await run('sse-again')
+  const { events, until } = await open('/queues/sse-again/events')
+  await ask('POST', `/admin/jobs/${id}/retry`)
+  await until(() => events.length > 0)
+  expect(changes(events)).toEqual(['job.state_changed completed>available'])
+})
+
 test('a job that has ended is told in one event; an unknown one is a 404', async () => {
   const id = await run('sse-ended')
   const { events, until, state } = await open(`/jobs/${id}/events`)
