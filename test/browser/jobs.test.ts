@@ -94,6 +94,10 @@ test('a copy with changes is a new job, and a refusal tells the request', async 
   await dialog.getByText(/Request req_/).waitFor()
   await dialog.getByLabel('Queue').fill('copies')
   await dialog.getByLabel('Priority').fill('7')
+  await dialog.getByLabel('Arguments').fill('[9007199254740993]')
+  await dialog.getByRole('button', { name: 'Enqueue the copy' }).click()
+  await dialog.getByText('The number 9007199254740993 cannot be kept exactly.').waitFor()
+  await dialog.getByLabel('Arguments').fill('[{ "n": 2 }]')
   await dialog.getByRole('button', { name: 'Enqueue the copy' }).click()
   await page.getByText('Copy of').waitFor()
   const id = /jobs\/([\w-]+)$/.exec(page.url())?.[1] ?? ''
@@ -107,7 +111,12 @@ test('a copy with changes is a new job, and a refusal tells the request', async 
 test('all that match are cancelled after a dry run; others stay', async () => {
   const batch = Array.from({ length: 30 }, () => ({ type: 'bulk.job', args: [], queue: 'bulk' }))
   await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: batch })
-  const page = await open('/jobs?q=queue:bulk')
+  const page = await open('/jobs?q=queu:bulk state:available')
+  // Without the misspelt term the rest finds the jobs of every queue.
+  await page.getByText('Select some, or correct the search:').waitFor()
+  expect(await page.getByRole('button', { name: 'Cancel' }).isEnabled()).toBe(false)
+  await page.getByRole('combobox', { name: 'Search jobs' }).fill('queue:bulk')
+  await page.keyboard.press('Enter')
   await page.getByText('30 match').waitFor()
   const dialog = page.getByRole('dialog')
   const { letThrough } = await heldBack(page, /bulk\/cancel/)
@@ -116,6 +125,7 @@ test('all that match are cancelled after a dry run; others stay', async () => {
   expect(await dialog.getByRole('button', { name: 'Cancel 0 jobs' }).isDisabled()).toBe(true)
   letThrough()
   await dialog.getByText('30 jobs would be changed.').waitFor()
+  await dialog.getByText('Search: queue: bulk').waitFor()
   expect(await stateOf(scene.waiting)).toBe('available')
   await dialog.getByRole('button', { name: 'Cancel 30 jobs' }).click()
   await dialog.getByText('Done: 30 changed, 0 left alone.').waitFor()

@@ -20,12 +20,11 @@ test.each([
   ['email.send', { type: 'email.send*' }],
   ['email.*', { type: 'email.*' }],
   [ID.toUpperCase(), { id: ID }],
-  ['state:', {}],
 ])('"%s" finds %o', (text, filters) => {
   expect(filtersOf(text)).toEqual({ filters, unknown: [] })
 })
 
-test.each(['nonsense:1', 'state>1', 'meta.:1', '"quoted"', 'age:1h'])(
+test.each(['nonsense:1', 'state>1', 'meta.:1', '"quoted"', 'age:1h', 'worker:', 'state:,'])(
   '"%s" is told as not understood',
   (text) => {
     expect(filtersOf(`queue:q ${text}`)).toEqual({ filters: { queue: 'q' }, unknown: [text] })

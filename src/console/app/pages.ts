@@ -47,7 +47,7 @@ export const PLACES: readonly Place[] = [
   { to: '/workers', name: t.nav.workers, letter: 'k', needs: 'GET /ojs/v1/admin/workers' },
   { to: '/rabbitmq', name: t.nav.rabbitmq, letter: 'r', needs: 'GET /ojs/v1/admin/rabbitmq' },
   { to: '/schemas', name: t.nav.schemas, letter: 'm', needs: 'GET /ojs/v1/schemas' },
-  { to: '/events', name: t.nav.events, letter: 'e', needs: 'GET /ojs/v1/events' },
+  { to: '/events', name: t.nav.events, letter: 'e', needs: 'GET /ojs/v1/events/stream' },
   { to: '/audit', name: t.nav.audit, letter: 'a', needs: 'GET /ojs/v1/admin/audit' },
   { to: '/system', name: t.nav.system, letter: 'y', needs: 'GET /ojs/v1/health' },
 ]

@@ -2,7 +2,7 @@
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useState } from 'react'
 import { urlOf } from '../api/client.ts'
-import { useMay } from '../api/session.ts'
+import { useMay, useSession } from '../api/session.ts'
 import { clock } from '../text/format.ts'
 import { t } from '../text/text.ts'
 import { Empty } from '../ui/empty.tsx'
@@ -33,10 +33,17 @@ const GROUPS = [
 ] as const
 
 export function EventsPage(): ReactNode {
-  const may = useMay()
+  const queues = useOwnQueues()
   const [types, setTypes] = useState('')
   const [isHeld, setHeld] = useState(false)
-  const { events, isConnected } = useTail(types, isHeld || !may('GET /ojs/v1/events/stream'))
+  const { events, isConnected } = useTail(types, queues, isHeld || queues === null)
+  if (queues === null) {
+    return (
+      <Page title={t.nav.events}>
+        <p>{t.events.notAllowed}</p>
+      </Page>
+    )
+  }
   return (
     <Page
       title={t.nav.events}
@@ -78,6 +85,15 @@ export function EventsPage(): ReactNode {
       )}
     </Page>
   )
+}
+
+/** The queues whose events the caller may follow, with commas; empty: all. Null: they may follow none. */
+function useOwnQueues(): string | null {
+  const may = useMay()
+  const { queues = [] } = useSession()
+  // The gateway wants each of them named.
+  const areNames = queues.every((name) => !name.endsWith('*'))
+  return may('GET /ojs/v1/events/stream') && areNames ? queues.join() : null
 }
 
 function Row({ event }: { event: Shown }): ReactNode {
@@ -124,6 +140,7 @@ const OTHERS = [
 /** A stream is open only while somebody looks: a browser has six connections for all tabs together. */
 function useTail(
   types: string,
+  queue: string | null,
   isHeld: boolean,
 ): { events: readonly Shown[]; isConnected: boolean } {
   const [events, setEvents] = useState<readonly Shown[]>([])
@@ -131,7 +148,9 @@ function useTail(
   const isVisible = useVisible()
   useEffect(() => {
     if (isHeld || !isVisible) return undefined
-    const url = urlOf<'GET /ojs/v1/events/stream'>('/ojs/v1/events/stream', { filters: { types } })
+    const url = urlOf<'GET /ojs/v1/events/stream'>('/ojs/v1/events/stream', {
+      filters: { types, ...(queue !== null && { queue }) },
+    })
     const source = new EventSource(url)
     let begun: Shown[] = []
     // Many events a second are one change of the page.
@@ -152,7 +171,7 @@ function useTail(
       source.close()
       setConnected(false)
     }
-  }, [types, isHeld, isVisible])
+  }, [types, queue, isHeld, isVisible])
   // biome-ignore lint/correctness/useExhaustiveDependencies: other types are another tail
   useEffect(() => setEvents([]), [types])
   return { events, isConnected }

@@ -29,7 +29,7 @@ const TERM = /([\w.-]+)(:|[<>])("(?:[^"\\]|\\.)*"|\S*)|(\S+)/g
 
 export interface Query {
   filters: Filters
-  /** The words that mean nothing here. */
+  /** The words that mean nothing here, among them a key without a value: without them the rest finds more. */
   unknown: readonly string[]
 }
 
@@ -41,26 +41,25 @@ export function filtersOf(text: string): Query {
   for (const [term = '', key = '', sign = '', value = '', word = ''] of text.matchAll(TERM)) {
     const plain = unquoted(value)
     const found = word === '' ? named(key, sign, plain) : bare(word)
-    if (found === undefined) {
-      unknown.push(term)
-      continue
-    }
-    const [filter, what] = found
-    if (what === '') continue
-    if (!LISTS.has(filter)) filters[filter] = what
-    else {
-      const values = plain === value ? what.split(',').map((each) => each.trim()) : [what]
-      lists.set(filter, [...(lists.get(filter) ?? []), ...values.filter((each) => each !== '')])
-    }
+    const [filter, what] = found ?? NOTHING
+    const isList = LISTS.has(filter) && plain === value
+    const values = (isList ? what.split(',').map((each) => each.trim()) : [what]).filter(
+      (each) => each !== '',
+    )
+    if (values.length === 0) unknown.push(term)
+    else if (LISTS.has(filter)) lists.set(filter, [...(lists.get(filter) ?? []), ...values])
+    else filters[filter] = what
   }
   for (const [filter, values] of lists) {
     const isPlain = values.every((each) => !each.includes(',') && each === each.trim())
-    if (values.length > 0) filters[filter] = isPlain ? values.join() : values
+    filters[filter] = isPlain ? values.join() : values
   }
   return { filters, unknown }
 }
 
 type Found = readonly [filter: string, value: string]
+
+const NOTHING: Found = ['', '']
 
 const LISTS: ReadonlySet<string> = new Set(['state', 'queue', 'type', 'id', 'tag'])
 

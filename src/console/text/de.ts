@@ -13,6 +13,8 @@ export const DE: typeof EN = {
   copy: 'Kopieren',
   copied: 'Kopiert',
   copyOf: (name: string) => `${name} kopieren`,
+  inexact: (number: string) =>
+    `Die Zahl ${number} kann nicht genau bewahrt werden. Schreiben Sie sie in Anführungszeichen, als Text.`,
   yes: 'ja',
   more: (count: number) => `${count} weitere`,
   moreCharacters: (count: number) => `${count} weitere Zeichen`,
@@ -450,6 +452,9 @@ export const DE: typeof EN = {
   bulk: {
     label: 'Aktionen auf viele Jobs',
     all: 'Alle, die passen:',
+    unclear: 'Einige auswählen, oder die Suche berichtigen:',
+    filter: 'Suche',
+    noFilter: 'Alle Jobs, aus jeder Queue.',
     selected: (count: string) => `${count} ausgewählt:`,
     tooMany: (count: string) => `Höchstens ${count} auswählen, oder keinen für alle, die passen.`,
     retry: 'Wiederholen',
@@ -717,6 +722,8 @@ export const DE: typeof EN = {
     cancelled: 'Der Workflow ist abgebrochen.',
   },
   events: {
+    notAllowed:
+      'Ihre Rolle darf Ereignissen nicht folgen, oder Ihr Schlüssel gilt für Queues, deren Namen er nicht ganz nennt.',
     live: 'live',
     held: 'angehalten',
     connecting: 'verbindet',

@@ -12,6 +12,8 @@ export const EN = {
   copy: 'Copy',
   copied: 'Copied',
   copyOf: (name: string) => `Copy ${name.toLowerCase()}`,
+  inexact: (number: string) =>
+    `The number ${number} cannot be kept exactly. Write it in quotation marks, as a text.`,
   yes: 'yes',
   more: (count: number) => `${count} more`,
   moreCharacters: (count: number) => `${count} more characters`,
@@ -449,6 +451,9 @@ export const EN = {
   bulk: {
     label: 'Actions on many jobs',
     all: 'All that match:',
+    unclear: 'Select some, or correct the search:',
+    filter: 'Search',
+    noFilter: 'All jobs, of every queue.',
     selected: (count: string) => `${count} selected:`,
     tooMany: (count: string) => `Select at most ${count}, or none for all that match.`,
     retry: 'Retry',
@@ -710,6 +715,8 @@ export const EN = {
     cancelled: 'The workflow is cancelled.',
   },
   events: {
+    notAllowed:
+      'Your role may not follow events, or your key is for queues whose names it does not tell in full.',
     live: 'live',
     held: 'held',
     connecting: 'connecting',

@@ -6,6 +6,8 @@ let now = Date.now()
 let timer: ReturnType<typeof setInterval> | undefined
 
 function subscribe(listener: () => void): () => void {
+  // It stood still while nothing on the page asked for it.
+  if (timer === undefined) now = Date.now()
   listeners.add(listener)
   timer ??= setInterval(tick, 1_000)
   return () => {

@@ -9,6 +9,7 @@ import { t } from '../../text/text.ts'
 import { FormDialog } from '../../ui/form-dialog.tsx'
 import { tell } from '../../ui/notes.ts'
 import { useSettled } from '../../ui/settled.ts'
+import { typedJson } from '../../ui/typed-json.ts'
 import { NextTimes } from './next-times.tsx'
 import { useWords } from './words.ts'
 
@@ -195,11 +196,7 @@ function bodyOf(draft: Draft, entry: CronJob | undefined): CronChange {
 }
 
 function listIn(text: string): unknown[] {
-  try {
-    const value: unknown = JSON.parse(text)
-    if (Array.isArray(value)) return value
-  } catch {
-    // As below.
-  }
+  const value = typedJson(text, t.cron.noList)
+  if (Array.isArray(value)) return value
   throw new Error(t.cron.noList)
 }

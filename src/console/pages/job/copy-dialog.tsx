@@ -6,6 +6,7 @@ import { call } from '../../api/client.ts'
 import { t } from '../../text/text.ts'
 import { FormDialog } from '../../ui/form-dialog.tsx'
 import { tell } from '../../ui/notes.ts'
+import { typedJson } from '../../ui/typed-json.ts'
 import type { ShownJob } from './shown-job.ts'
 
 export function CopyDialog({ job, onClose }: { job: ShownJob; onClose: () => void }): ReactNode {
@@ -63,18 +64,10 @@ interface Draft {
 
 /** Only what differs: anything else is copied as its producer sent it. */
 function changes(job: ShownJob, { args, queue, priority }: Draft): Record<string, unknown> {
-  const parsed = parse(args)
+  const parsed = typedJson(args, t.copyJob.noJson)
   return {
     ...(JSON.stringify(parsed) !== JSON.stringify(job.args) && { args: parsed }),
     ...(queue !== job.queue && { queue }),
     ...(Number(priority) !== job.priority && { priority: Number(priority) }),
-  }
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new Error(t.copyJob.noJson)
   }
 }

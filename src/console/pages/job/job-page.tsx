@@ -10,6 +10,7 @@ import { Loaded } from '../../ui/answer.tsx'
 import { CopyButton } from '../../ui/copy.tsx'
 import { Fact } from '../../ui/fact.tsx'
 import { Card, Page } from '../../ui/page.tsx'
+import { Raw } from '../../ui/raw.tsx'
 import { State } from '../../ui/state.tsx'
 import { Tree } from '../../ui/tree.tsx'
 import { When } from '../../ui/when.tsx'
@@ -81,7 +82,9 @@ function Facts({ job }: { job: ShownJob }): ReactNode {
     ...(job.worker_id
       ? [[t.job.worker, <OfWorker key="worker" id={job.worker_id} />] as [string, ReactNode]]
       : []),
-    ...(job.tags.length > 0 ? [[t.job.tags, job.tags.join(', ')] as [string, ReactNode]] : []),
+    ...(job.tags.length > 0
+      ? [[t.job.tags, <Raw key="tags" text={job.tags.join(', ')} />] as [string, ReactNode]]
+      : []),
     ...(job.trace_id
       ? [[t.job.trace, <TraceLink key="trace" id={job.trace_id} />] as [string, ReactNode]]
       : []),

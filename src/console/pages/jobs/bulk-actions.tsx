@@ -14,6 +14,8 @@ type Name = (typeof ACTIONS)[number]
 interface BulkActionsProps {
   selected: ReadonlySet<string>
   filters: Filters
+  /** The filters are not all that was written: nothing can be done with all that match them. */
+  isUnclear?: boolean
   onDone: () => void
   /** Those that make sense; default: all. */
   actions?: readonly Name[]
@@ -23,12 +25,13 @@ interface BulkActionsProps {
 const MOST_NAMED = 1_000
 
 export function BulkActions(props: BulkActionsProps): ReactNode {
-  const { selected, filters, onDone, actions = ACTIONS } = props
+  const { selected, filters, isUnclear = false, onDone, actions = ACTIONS } = props
   const may = useMay()
   const [what, setWhat] = useState<BulkWhat | null>(null)
   const [isExporting, setExporting] = useState(false)
   const isNamed = selected.size > 0
   const isTooMany = selected.size > MOST_NAMED
+  const isOff = isTooMany || (isUnclear && !isNamed)
   return (
     <fieldset className="bulk">
       <legend className="hidden">{t.bulk.label}</legend>
@@ -37,7 +40,9 @@ export function BulkActions(props: BulkActionsProps): ReactNode {
           ? t.bulk.tooMany(number(MOST_NAMED))
           : isNamed
             ? t.bulk.selected(number(selected.size))
-            : t.bulk.all}
+            : isUnclear
+              ? t.bulk.unclear
+              : t.bulk.all}
       </span>
       {actions.map((action) => {
         const endpoint: Endpoint = `POST /ojs/v1/admin/jobs/bulk/${action}`
@@ -47,7 +52,7 @@ export function BulkActions(props: BulkActionsProps): ReactNode {
               key={action}
               type="button"
               className={action === 'delete' ? 'small danger' : 'small'}
-              disabled={isTooMany}
+              disabled={isOff}
               onClick={() =>
                 setWhat({
                   action,
@@ -60,12 +65,7 @@ export function BulkActions(props: BulkActionsProps): ReactNode {
           )
         )
       })}
-      <button
-        type="button"
-        className="small"
-        disabled={isTooMany}
-        onClick={() => setExporting(true)}
-      >
+      <button type="button" className="small" disabled={isOff} onClick={() => setExporting(true)}>
         {t.export.open}
       </button>
       {isExporting && (

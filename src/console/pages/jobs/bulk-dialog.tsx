@@ -9,6 +9,7 @@ import { number } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
 import { Loaded, Trouble } from '../../ui/answer.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
+import { Raw } from '../../ui/raw.tsx'
 
 export interface BulkWhat {
   action: 'retry' | 'cancel' | 'delete'
@@ -36,6 +37,7 @@ export function BulkDialog({ what, onClose }: BulkDialogProps): ReactNode {
   return (
     <Dialog title={t.bulk.title[action]} onClose={() => onClose(isDone)}>
       <div className="dialog-body">
+        {'filter' in jobs && <Sought filters={jobs.filter} />}
         {answer !== undefined && <Outcome answer={answer} />}
         {answer === undefined && !counting.isError && <Matched counted={counting.data} />}
       </div>
@@ -75,6 +77,17 @@ function isDry(answer: Answered): answer is Dry {
 
 function matchedIn(answer: Answered): number {
   return isDry(answer) ? answer.matched : 0
+}
+
+/** What the jobs have in common: an action on more than was meant cannot be taken back. */
+function Sought({ filters }: { filters: Filters }): ReactNode {
+  const terms = Object.entries(filters).map(([name, value]) => `${name}: ${String(value)}`)
+  if (terms.length === 0) return <p>{t.bulk.noFilter}</p>
+  return (
+    <p>
+      {t.bulk.filter}: <Raw text={terms.join(', ')} />
+    </p>
+  )
 }
 
 function Matched({ counted }: { counted: Answered }): ReactNode {

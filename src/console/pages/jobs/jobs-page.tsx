@@ -25,7 +25,10 @@ export function JobsPage(): ReactNode {
   const live = useLiveJobs(filters, inView)
   const known = useKnown(live)
   return (
-    <Page title={t.nav.jobs} aside={live.total && <Total of={live.total} />}>
+    <Page
+      title={t.nav.jobs}
+      aside={live.total && <Total of={live.total} shown={live.jobs.length} />}
+    >
       <SearchBox
         text={q}
         known={known}
@@ -37,7 +40,14 @@ export function JobsPage(): ReactNode {
         </p>
       )}
       {/* Another search is another list, with nothing selected. */}
-      <Found key={q} live={live} filters={filters} onView={setInView} isSearch={q !== ''} />
+      <Found
+        key={q}
+        live={live}
+        filters={filters}
+        isUnclear={unknown.length > 0}
+        onView={setInView}
+        isSearch={q !== ''}
+      />
     </Page>
   )
 }
@@ -45,11 +55,12 @@ export function JobsPage(): ReactNode {
 interface FoundProps {
   live: LiveJobs
   filters: Filters
+  isUnclear: boolean
   isSearch: boolean
   onView: (ids: readonly string[]) => void
 }
 
-function Found({ live, filters, isSearch, onView }: FoundProps): ReactNode {
+function Found({ live, filters, isUnclear, isSearch, onView }: FoundProps): ReactNode {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const { jobs } = live
   const toggle = useCallback((id: string) => {
@@ -68,7 +79,12 @@ function Found({ live, filters, isSearch, onView }: FoundProps): ReactNode {
   return (
     <>
       <div className="list-tools">
-        <BulkActions selected={selected} filters={filters} onDone={() => setSelected(new Set())} />
+        <BulkActions
+          selected={selected}
+          filters={filters}
+          isUnclear={isUnclear}
+          onDone={() => setSelected(new Set())}
+        />
         {live.hasNews && (
           <button type="button" className="primary small" onClick={live.showNews}>
             {t.jobs.news}
@@ -95,11 +111,12 @@ function Found({ live, filters, isSearch, onView }: FoundProps): ReactNode {
   )
 }
 
-function Total({ of }: { of: Pagination }): ReactNode {
+/** `shown`: so many rows are there, of a list that nobody has counted to its end. */
+function Total({ of, shown }: { of: Pagination; shown: number }): ReactNode {
   const isMore = of.total_is_lower_bound || of.search_is_partial
   return (
     <span className="faint">
-      {isMore ? t.jobs.atLeast(number(of.total)) : t.jobs.total(number(of.total))}
+      {isMore ? t.jobs.atLeast(number(Math.max(of.total, shown))) : t.jobs.total(number(of.total))}
     </span>
   )
 }

@@ -13,6 +13,7 @@ import { FormDialog } from '../../ui/form-dialog.tsx'
 import { tell } from '../../ui/notes.ts'
 import { Card } from '../../ui/page.tsx'
 import { Tree } from '../../ui/tree.tsx'
+import { typedJson } from '../../ui/typed-json.ts'
 
 type Configuration = AdminQueueDetail['configuration']
 
@@ -156,9 +157,5 @@ function changeIn(first: Draft, draft: Draft): QueueConfigRequest {
 
 function policyIn(text: string): NonNullable<QueueConfigRequest['default_retry']> | null {
   if (text.trim() === '') return null
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new Error(t.configure.noJson)
-  }
+  return typedJson(text, t.configure.noJson) as NonNullable<QueueConfigRequest['default_retry']>
 }
