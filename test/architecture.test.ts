@@ -193,7 +193,7 @@ describe('the sources', () => {
     ['re2js', 'schemas/args/pattern.ts', []],
     ['uuid', 'uuid.ts', ['sdk/job.ts', 'sdk/job-id.ts']],
     ['croner', 'job/cron/expression.ts', []],
-    ['eventsource-parser', 'sdk/client/events.ts', []],
+    ['eventsource-parser', 'sdk/client/events.ts', ['console/api/stream.ts']],
     ['commander', 'cli/', []],
     ['testcontainers', 'testing/rabbitmq-container.ts', []],
     ['cli-table3', 'cli/', []],
@@ -237,7 +237,7 @@ describe('the sources', () => {
       .flatMap(({ imports }) => imports.filter(({ isPackage }) => isPackage))
       .map(({ target }) => target)
     const built =
-      /^(react|react-dom\/client|uplot|uplot\/dist\/uPlot\.min\.css|@tanstack\/[\w-]+|cronstrue(\/locales\/\w+)?|@xyflow\/react(\/dist\/base\.css)?|@dagrejs\/dagre)$/
+      /^(react|react-dom\/client|uplot|uplot\/dist\/uPlot\.min\.css|@tanstack\/[\w-]+|cronstrue(\/locales\/\w+)?|@xyflow\/react(\/dist\/base\.css)?|@dagrejs\/dagre|eventsource-parser)$/
     expect(packages.filter((name) => !built.test(name))).toEqual([])
   })
 

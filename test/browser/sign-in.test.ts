@@ -89,6 +89,50 @@ test('a session that has ended asks for the key again, on the same page', async 
   expect(page.url()).toMatch(/#\/jobs$/)
 })
 
+/** The session has ended, and somebody signs in on the page that asks for a key. */
+async function signInAgain({ page }: Console, role: Role): Promise<void> {
+  await page.getByLabel('API key').fill(keyOf(role))
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByText(`the-${role}`).waitFor()
+}
+
+test('a form that was half filled when the session ended is there again, but for nobody else', async () => {
+  const console = await signedIn('operator')
+  const { page, go } = console
+  await go('/cron')
+  await page.getByRole('button', { name: 'New recurring job' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Name').fill('half-filled')
+  await page.context().clearCookies()
+  await page.getByLabel('API key').waitFor()
+  expect(await dialog.count()).toBe(0)
+  await signInAgain(console, 'operator')
+  expect(await dialog.getByLabel('Name').inputValue()).toBe('half-filled')
+  await dialog.getByLabel('Type').fill('half.job')
+  await page.context().clearCookies()
+  await signInAgain(console, 'admin')
+  await page.getByRole('heading', { name: 'Cron' }).waitFor()
+  await page.getByRole('button', { name: 'New recurring job' }).waitFor()
+  expect(await page.content()).not.toContain('half-filled')
+  expect(await page.locator('dialog').count()).toBe(0)
+})
+
+test('events ask for the key again when the session has ended, and go on', async () => {
+  const console = await signedIn('operator')
+  const { page, go } = console
+  await go('/events')
+  const live = page.getByText('live', { exact: true })
+  await live.waitFor()
+  const { port } = new URL(gateway.url)
+  await gateway.restart({ OJS_PORT: port })
+  // Sooner than the session itself is asked for again.
+  await page.getByLabel('API key').waitFor({ timeout: 30_000 })
+  await signInAgain(console, 'operator')
+  await live.waitFor()
+  const id = await pushed()
+  await page.getByRole('link', { name: id }).first().waitFor()
+})
+
 const CANCEL = { name: 'Cancel', exact: true }
 
 test.each<[Role, sees: string[], not: string[]]>([

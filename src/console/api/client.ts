@@ -50,7 +50,7 @@ export async function call<E extends Endpoint>(
 ): Promise<Answer<E>> {
   const [method = 'GET', template = ''] = endpoint.split(' ')
   const url = urlOf(template, given)
-  const response = await answered(url, {
+  const { response, text } = await answered(url, {
     method,
     ...(given.signal !== undefined && { signal: given.signal }),
     ...(given.body !== undefined && {
@@ -58,7 +58,7 @@ export async function call<E extends Endpoint>(
       headers: { 'Content-Type': 'application/json' },
     }),
   })
-  const body = await jsonIn(response)
+  const body = jsonIn(response, text)
   // Health answers 503 with its whole report.
   if (response.ok || (response.status === 503 && body?.['error'] === undefined)) {
     return body as Answer<E>
@@ -78,17 +78,32 @@ export function urlOf<E extends Endpoint>(template: string, given: Given<E> = {}
   return url
 }
 
-async function answered(url: URL, init: RequestInit): Promise<Response> {
+/** A gateway may hang without closing its connections. */
+const PATIENCE_MS = 15_000
+
+/**
+ * A reading request without an answer in time is as lost as one without a connection. Whether an action happens can
+ * nobody know but the gateway: its answer is waited for.
+ */
+async function answered(
+  url: URL,
+  init: RequestInit,
+): Promise<{ response: Response; text: string }> {
+  const late = new AbortController()
+  const timer = init.method === 'GET' ? setTimeout(() => late.abort(), PATIENCE_MS) : undefined
+  const signal = AbortSignal.any(init.signal ? [init.signal, late.signal] : [late.signal])
   try {
-    return await fetch(url, { ...init, credentials: 'same-origin' })
+    const response = await fetch(url, { ...init, signal, credentials: 'same-origin' })
+    return { response, text: await response.text() }
   } catch (error) {
     if (init.signal?.aborted) throw error
     throw new ApiError(0, { message: '' })
+  } finally {
+    clearTimeout(timer)
   }
 }
 
-async function jsonIn(response: Response): Promise<Record<string, unknown> | null> {
-  const text = await response.text()
+function jsonIn(response: Response, text: string): Record<string, unknown> | null {
   try {
     return text === '' ? null : JSON.parse(text)
   } catch {

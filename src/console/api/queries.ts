@@ -2,6 +2,7 @@
 import {
   type InfiniteData,
   keepPreviousData,
+  MutationCache,
   QueryCache,
   QueryClient,
   type UseQueryResult,
@@ -14,11 +15,8 @@ const SESSION_KEY = ['GET /ojs/v1/session']
 
 /** One for the page. Whoever is told that the session is over asks who they are. */
 export const queries: QueryClient = new QueryClient({
-  queryCache: new QueryCache({
-    onError: (error) => {
-      if (error instanceof ApiError && error.status === 401) askWhoIsHere().catch(() => undefined)
-    },
-  }),
+  queryCache: new QueryCache({ onError: onFailure }),
+  mutationCache: new MutationCache({ onError: onFailure }),
   defaultOptions: {
     queries: {
       // Asked again by interval; a second try at once only delays the message.
@@ -29,6 +27,10 @@ export const queries: QueryClient = new QueryClient({
     mutations: { networkMode: 'always' },
   },
 })
+
+function onFailure(error: Error): void {
+  if (error instanceof ApiError && error.status === 401) askWhoIsHere().catch(() => undefined)
+}
 
 export function askWhoIsHere(): Promise<void> {
   return queries.invalidateQueries({ queryKey: SESSION_KEY })

@@ -1,8 +1,9 @@
 /** Who is here: shows the pages to whoever may see them, and the sign-in to everybody else. */
 
 import { useQuery } from '@tanstack/react-query'
-import type { ReactNode } from 'react'
+import { Activity, type ReactNode, useEffect, useState } from 'react'
 import { call } from '../api/client.ts'
+import type { Session } from '../api/openapi.ts'
 import { askWhoIsHere, useApi } from '../api/queries.ts'
 import { SessionContext } from '../api/session.ts'
 import { t } from '../text/text.ts'
@@ -14,18 +15,35 @@ import { SignIn } from './sign-in.tsx'
 const EVERY_MS = 60_000
 
 export function Gate({ children }: { children: ReactNode }): ReactNode {
-  const session = useApi('GET /ojs/v1/session', {}, { every: EVERY_MS })
+  const { data, isError } = useApi('GET /ojs/v1/session', {}, { every: EVERY_MS })
   const login = useLogin()
-  if (session.data === undefined || login.isLoading) {
-    return (
-      <main className="alone">
-        {session.isError ? <Waiting /> : <p role="status">{t.loading}</p>}
-      </main>
-    )
+  const first = useFirst(data?.signed_in ? data : undefined)
+  const isAnother = first !== undefined && data?.signed_in === true && data.name !== first.name
+  // Nothing of the one before is left then, not even in the memory of the page.
+  useEffect(() => {
+    if (isAnother) window.location.reload()
+  }, [isAnother])
+  if (data === undefined || login.isLoading || isAnother) {
+    return <main className="alone">{isError ? <Waiting /> : <p role="status">{t.loading}</p>}</main>
   }
-  if (!session.data.signed_in)
-    return <SignIn provider={session.data.provider} failure={login.data?.failure ?? null} />
-  return <SessionContext value={session.data}>{children}</SessionContext>
+  return (
+    <>
+      {!data.signed_in && <SignIn provider={data.provider} failure={login.data?.failure ?? null} />}
+      {first !== undefined && (
+        // What was being written is there again for the one who has signed in again.
+        <Activity mode={data.signed_in ? 'visible' : 'hidden'}>
+          <SessionContext value={data.signed_in ? data : first}>{children}</SessionContext>
+        </Activity>
+      )}
+    </>
+  )
+}
+
+/** The first that there was. */
+function useFirst(session: Session | undefined): Session | undefined {
+  const [first, setFirst] = useState(session)
+  if (first === undefined && session !== undefined) setFirst(session)
+  return first ?? session
 }
 
 /**

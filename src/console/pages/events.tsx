@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useState } from 'react'
 import { urlOf } from '../api/client.ts'
 import { useMay, useSession } from '../api/session.ts'
+import { follow } from '../api/stream.ts'
 import { clock } from '../text/format.ts'
 import { t } from '../text/text.ts'
 import { Empty } from '../ui/empty.tsx'
@@ -116,27 +117,6 @@ function Row({ event }: { event: Shown }): ReactNode {
   )
 }
 
-const NAMES = [
-  ...[
-    'enqueued',
-    'scheduled',
-    'started',
-    'completed',
-    'failed',
-    'retrying',
-    'discarded',
-    'expired',
-  ],
-  ...['cancelled', 'heartbeat', 'progress', 'checkpointed'],
-].map((name) => `job.${name}`)
-const OTHERS = [
-  ...['dead_letter.added', 'dead_letter.retried', 'dead_letter.deleted', 'queue.paused'],
-  ...['queue.resumed', 'cron.triggered', 'cron.skipped', 'workflow.started'],
-  ...['workflow.step_completed', 'workflow.completed', 'workflow.failed', 'workflow.cancelled'],
-  ...['worker.stopped', 'bulk.enqueue.completed', 'bulk.retry.completed', 'bulk.cancel.completed'],
-  ...['bulk.delete.completed', 'system.maintenance.started', 'system.maintenance.ended'],
-]
-
 /** A stream is open only while somebody looks: a browser has six connections for all tabs together. */
 function useTail(
   types: string,
@@ -151,7 +131,6 @@ function useTail(
     const url = urlOf<'GET /ojs/v1/events/stream'>('/ojs/v1/events/stream', {
       filters: { types, ...(queue !== null && { queue }) },
     })
-    const source = new EventSource(url)
     let begun: Shown[] = []
     // Many events a second are one change of the page.
     const flush = setInterval(() => {
@@ -160,15 +139,16 @@ function useTail(
       begun = []
       setEvents((before) => [...fresh, ...before].slice(0, KEPT))
     }, 250)
-    const onEvent = ({ data, lastEventId: id }: MessageEvent<string>) => {
-      begun = [...begun.slice(1 - KEPT), { ...JSON.parse(data), id }]
-    }
-    for (const name of [...NAMES, ...OTHERS]) source.addEventListener(name, onEvent)
-    source.onopen = () => setConnected(true)
-    source.onerror = () => setConnected(false)
+    const end = follow(url, {
+      onConnected: setConnected,
+      onEvent: ({ id, data }) => {
+        // Without an id it is about the stream itself.
+        if (id !== undefined) begun = [...begun.slice(1 - KEPT), { ...JSON.parse(data), id }]
+      },
+    })
     return () => {
       clearInterval(flush)
-      source.close()
+      end()
       setConnected(false)
     }
   }, [types, queue, isHeld, isVisible])

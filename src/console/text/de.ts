@@ -78,6 +78,10 @@ export const DE: typeof EN = {
     status: (status: number) => `Das Gateway hat mit Status ${status} geantwortet.`,
     noPage: 'Diese Seite gibt es nicht',
   },
+  action: {
+    underWay: 'Wartet auf die Antwort des Gateways …',
+    late: 'Noch gibt es keine Antwort. Es kann noch geschehen, auch wenn Sie gehen: Erst nachsehen, bevor Sie es wiederholen.',
+  },
   connection: {
     lost: 'Die Verbindung zum Gateway ist unterbrochen: Was hier steht, kann alt sein. Neuer Versuch …',
     maintenance: 'Wartung: Neue Jobs werden abgelehnt, bis sie endet (System).',

@@ -77,6 +77,10 @@ export const EN = {
     status: (status: number) => `The gateway answered with status ${status}.`,
     noPage: 'There is no such page',
   },
+  action: {
+    underWay: 'Waiting for the answer of the gateway …',
+    late: 'There is no answer yet. It may still happen, also when you leave: look first before you do it again.',
+  },
   connection: {
     lost: 'The connection to the gateway is interrupted: what you see may be old. Trying again …',
     maintenance: 'Maintenance: new jobs are refused until it ends (System).',

@@ -6,6 +6,7 @@ import { t } from '../text/text.ts'
 import { Trouble } from './answer.tsx'
 import { Dialog } from './dialog.tsx'
 import { tell } from './notes.ts'
+import { UnderWay, useLate } from './under-way.tsx'
 
 interface ActionProps {
   name: string
@@ -33,7 +34,9 @@ export function Action(props: ActionProps): ReactNode {
   })
   const className = isDangerous ? 'danger' : isPrimary ? 'primary' : ''
   const act = () => doing.mutate()
-  const isOpen = isAsking || doing.isError
+  // What was done at once has a dialog when there is something to say of it.
+  const isLate = useLate(doing)
+  const isOpen = isAsking || doing.isError || isLate
   const close = () => {
     setAsking(false)
     doing.reset()
@@ -52,6 +55,7 @@ export function Action(props: ActionProps): ReactNode {
         <Dialog title={name} onClose={close}>
           <div className="dialog-body">{question}</div>
           {doing.isError && <Trouble error={doing.error} />}
+          <UnderWay of={doing} />
           <footer className="dialog-foot">
             <button type="button" onClick={close}>
               {t.back}

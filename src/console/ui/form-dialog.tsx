@@ -3,13 +3,14 @@ import type { ReactNode } from 'react'
 import { t } from '../text/text.ts'
 import { Trouble } from './answer.tsx'
 import { Dialog } from './dialog.tsx'
+import { type Sent, UnderWay } from './under-way.tsx'
 
 interface FormDialogProps {
   title: string
   /** Of the button that submits. */
   go: string
   /** The request that is sent: a mutation without variables. */
-  saving: { mutate: () => void; isPending: boolean; error: Error | null }
+  saving: Sent & { mutate: () => void; error: Error | null }
   onClose: () => void
   children: ReactNode
   /** Shows an error in another way than `Trouble`. */
@@ -29,6 +30,7 @@ export function FormDialog(props: FormDialogProps): ReactNode {
       >
         <div className="dialog-body">{children}</div>
         {error !== null && (refusal ? refusal(error) : <Trouble error={error} />)}
+        <UnderWay of={saving} />
         <footer className="dialog-foot">
           <button type="button" onClick={onClose}>
             {t.back}

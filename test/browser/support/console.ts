@@ -68,6 +68,19 @@ export async function openedBy(browser: Browser, url: string, path: string): Pro
   return page
 }
 
+/** Requests to such addresses wait until they are let through. */
+export async function heldBack(page: Page, url: RegExp): Promise<{ letThrough: () => void }> {
+  let letThrough = () => {}
+  const isLetThrough = new Promise<void>((resolve) => {
+    letThrough = resolve
+  })
+  await page.route(url, async (route) => {
+    await isLetThrough
+    await route.continue().catch(() => undefined)
+  })
+  return { letThrough }
+}
+
 /** What axe finds against WCAG 2.2 AA. Put into the page from outside, since its policy lets nothing in. */
 export async function violationsOf(page: Page): Promise<string[]> {
   await page.evaluate(AXE_SOURCE)

@@ -8,6 +8,7 @@ import { t } from '../../text/text.ts'
 import { Trouble } from '../../ui/answer.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { tell } from '../../ui/notes.ts'
+import { UnderWay } from '../../ui/under-way.tsx'
 
 const STATES = [
   'available',
@@ -76,6 +77,7 @@ function PurgeDialog({ name, onClose }: { name: string; onClose: () => void }): 
         {counted !== undefined && <p role="status">{t.purge.matched(number(counted))}</p>}
       </div>
       {(counting.isError || purging.isError) && <Trouble error={counting.error ?? purging.error} />}
+      <UnderWay of={purging} />
       <footer className="dialog-foot">
         <button type="button" onClick={onClose}>
           {t.back}
