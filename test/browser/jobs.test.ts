@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { gatewayForAll } from '../operations/harness.ts'
 import { eventually } from '../support/gateway/in-process.ts'
-import { browserForAll, openedBy, visit } from './support/console.ts'
+import { browserForAll, heldBack, openedBy, visit } from './support/console.ts'
 import { HOSTILE, sceneForAll } from './support/scene.ts'
 
 const FAR = '2099-01-01T00:00:00Z'
@@ -118,6 +118,12 @@ test('all that match are cancelled after a dry run; others stay', async () => {
   await page.getByRole('combobox', { name: 'Search jobs' }).fill('queue:bulk')
   await page.keyboard.press('Enter')
   await page.getByText('30 match').waitFor()
+  // The buttons would act on the search that was run.
+  await page.getByRole('combobox', { name: 'Search jobs' }).fill('queue:bulk type:one')
+  await page.getByText('Select some, or press Enter to search:').waitFor()
+  expect(await page.getByRole('button', { name: 'Cancel' }).isEnabled()).toBe(false)
+  await page.getByRole('combobox', { name: 'Search jobs' }).fill('queue:bulk ')
+  await page.keyboard.press('Escape')
   const dialog = page.getByRole('dialog')
   const { letThrough } = await heldBack(page, /bulk\/cancel/)
   await page.getByRole('button', { name: 'Cancel' }).click()
@@ -143,6 +149,7 @@ test('selected jobs alone are deleted', async () => {
   await page.getByRole('checkbox', { name: `Select ${jobs[2].id}` }).check()
   await page.getByText('1 selected:').waitFor()
   await page.getByRole('button', { name: 'Delete' }).click()
+  await page.getByRole('dialog').getByText('1 job would be deleted for good.').waitFor()
   await page.getByRole('dialog').getByRole('button', { name: 'Delete 1 job' }).click()
   await page.getByText('Done: 1 changed').waitFor()
   expect((await gateway.get(jobs[2].id)).status).toBe(404)
@@ -201,19 +208,6 @@ test('all that match are a file of JSON lines or CSV, and a reading that was sto
   expect(csv[0]).toMatch(/^id,type,queue,/)
   expect(csv[1]).toContain(',exported,pending,')
 })
-
-/** Requests to such addresses wait until they are let through. */
-async function heldBack(page: Page, url: RegExp): Promise<{ letThrough: () => void }> {
-  let letThrough = () => {}
-  const isLetThrough = new Promise<void>((resolve) => {
-    letThrough = resolve
-  })
-  await page.route(url, async (route) => {
-    await isLetThrough
-    await route.continue().catch(() => undefined)
-  })
-  return { letThrough }
-}
 
 async function saved(page: Page): Promise<string> {
   const [file] = await Promise.all([

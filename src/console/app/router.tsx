@@ -9,7 +9,7 @@ import {
 import type { ReactNode } from 'react'
 import { AuditPage } from '../pages/audit.tsx'
 import { CronPage } from '../pages/cron/cron-page.tsx'
-import { DeadLettersPage } from '../pages/dead-letters.tsx'
+import { DeadLettersPage, groupIn } from '../pages/dead-letters.tsx'
 import { EventsPage } from '../pages/events.tsx'
 import { FailuresPage } from '../pages/failures.tsx'
 import { JobPage } from '../pages/job/job-page.tsx'
@@ -57,6 +57,14 @@ const jobs = createRoute({
     typeof search['q'] === 'string' && search['q'] !== '' ? { q: search['q'] } : {},
 })
 
+/** So is the chosen group: what is done with all that match must not change when one comes back. */
+const deadLetters = createRoute({
+  getParentRoute: () => root,
+  path: '/dead-letters',
+  component: DeadLettersPage,
+  validateSearch: groupIn,
+})
+
 const routeTree = root.addChildren([
   page('/', OverviewPage),
   page('/queues', QueuesPage),
@@ -64,7 +72,7 @@ const routeTree = root.addChildren([
   jobs,
   page('/jobs/$id', JobPage),
   page('/failures', FailuresPage),
-  page('/dead-letters', DeadLettersPage),
+  deadLetters,
   page('/waiting', WaitingPage),
   page('/cron', CronPage),
   page('/workers', WorkersPage),

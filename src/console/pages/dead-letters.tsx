@@ -1,6 +1,6 @@
 /** Dead letters: how many of which error, type and queue, and the jobs themselves. */
-import { Link } from '@tanstack/react-router'
-import { type ReactNode, useState } from 'react'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
 import type { Answer } from '../api/client.ts'
 import { useApi } from '../api/queries.ts'
 import { number } from '../text/format.ts'
@@ -14,17 +14,33 @@ import { Raw } from '../ui/raw.tsx'
 import { When } from '../ui/when.tsx'
 import { BulkActions } from './jobs/bulk-actions.tsx'
 
-type Group = 'error_type' | 'type' | 'queue'
+const GROUPS = ['error_type', 'type', 'queue'] as const
+type Group = (typeof GROUPS)[number]
 
 interface Chosen {
   group: Group
   value: string
 }
 
+/** The group in the address, `?error_type=SmtpRefused`. */
+export function groupIn(search: Record<string, unknown>): { [G in Group]?: string } {
+  const group = GROUPS.find((each) => typeof search[each] === 'string')
+  return group === undefined ? {} : { [group]: search[group] }
+}
+
 export function DeadLettersPage(): ReactNode {
   const stats = useApi('GET /ojs/v1/dead-letter/stats', {}, { every: 5_000 })
-  const [before, setChosen] = useState<Chosen | null>(null)
-  const chosen = stats.data?.total === 0 ? null : before
+  const navigate = useNavigate()
+  const search = useSearch({ from: '/dead-letters' })
+  const group = GROUPS.find((each) => search[each] !== undefined)
+  const value = group && search[group]
+  const isNone = group === undefined || value === undefined || stats.data?.total === 0
+  const chosen = isNone ? null : { group, value }
+  const choose = (next: Chosen | null) =>
+    void navigate({
+      to: '/dead-letters',
+      search: next === null ? {} : { [next.group]: next.value },
+    })
   return (
     <Page
       title={t.nav.deadLetters}
@@ -34,7 +50,7 @@ export function DeadLettersPage(): ReactNode {
     >
       <Loaded of={stats}>
         {(answer) =>
-          answer.total > 0 && <Groups stats={answer} chosen={chosen} onChoose={setChosen} />
+          answer.total > 0 && <Groups stats={answer} chosen={chosen} onChoose={choose} />
         }
       </Loaded>
       {/* Stays when the last one is gone: an action may still be telling what it did. */}

@@ -457,6 +457,7 @@ export const DE: typeof EN = {
     label: 'Aktionen auf viele Jobs',
     all: 'Alle, die passen:',
     unclear: 'Einige auswählen, oder die Suche berichtigen:',
+    edited: 'Einige auswählen, oder mit Enter suchen:',
     filter: 'Suche',
     noFilter: 'Alle Jobs, aus jeder Queue.',
     selected: (count: string) => `${count} ausgewählt:`,
@@ -472,8 +473,8 @@ export const DE: typeof EN = {
     },
     count: 'Erst zählen',
     counting: 'Zählt …',
-    matched: (count: string) => plural(count, 'Job würde geändert.', 'Jobs würden geändert.'),
-    matchedAtLeast: (count: string) => `${count} Jobs oder mehr würden geändert.`,
+    matched: (count: string, isMore: boolean, isDeleted: boolean) =>
+      `${isMore ? `${count} Jobs oder mehr würden` : plural(count, 'Job würde', 'Jobs würden')} ${isDeleted ? 'für immer gelöscht' : 'geändert'}.`,
     states: (states: string) => `Nur Jobs der Zustände ${states}: Andere bleiben, wie sie sind.`,
     progress: 'Fortschritt',
     running: (done: string, of: string) => `${done} von ${of} …`,

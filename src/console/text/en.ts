@@ -456,6 +456,7 @@ export const EN = {
     label: 'Actions on many jobs',
     all: 'All that match:',
     unclear: 'Select some, or correct the search:',
+    edited: 'Select some, or press Enter to search:',
     filter: 'Search',
     noFilter: 'All jobs, of every queue.',
     selected: (count: string) => `${count} selected:`,
@@ -471,8 +472,8 @@ export const EN = {
     },
     count: 'Count first',
     counting: 'Counting …',
-    matched: (count: string) => plural(count, 'job would be changed.', 'jobs would be changed.'),
-    matchedAtLeast: (count: string) => `${count} jobs or more would be changed.`,
+    matched: (count: string, isMore: boolean, isDeleted: boolean) =>
+      `${isMore ? `${count} jobs or more` : plural(count, 'job', 'jobs')} would be ${isDeleted ? 'deleted for good' : 'changed'}.`,
     states: (states: string) => `Only jobs that are ${states}: others are left alone.`,
     progress: 'Progress',
     running: (done: string, of: string) => `${done} of ${of} …`,

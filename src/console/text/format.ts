@@ -87,16 +87,38 @@ export function relative(at: string | number, now: number): string {
 /** Of this browser. */
 export const OWN_ZONE: string = Intl.DateTimeFormat().resolvedOptions().timeZone
 
-/** What the clocks of a zone show: `Mon, Mar 2, 03:00`. A zone that this browser does not know: UTC's. */
-export function inZone(at: string | number, timeZone: string): string {
-  const form: Intl.DateTimeFormatOptions = {
-    weekday: 'short',
-    day: 'numeric',
-    month: 'short',
-    hour: '2-digit',
-    minute: '2-digit',
-    hourCycle: 'h23',
-  }
+interface Shown {
+  hasSeconds?: boolean
+  now?: number
+}
+
+/**
+ * What the clocks of a zone show: `Mon, Mar 2, 03:00`, with the year if it is not this one. A zone that this browser does
+ * not know: UTC's.
+ */
+export function inZone(
+  at: string | number,
+  timeZone: string,
+  { hasSeconds = false, now = Date.now() }: Shown = {},
+): string {
+  const year = (instant: string | number) => formed({ year: 'numeric' }, instant, timeZone)
+  return formed(
+    {
+      weekday: 'short',
+      day: 'numeric',
+      month: 'short',
+      ...(year(at) !== year(now) && { year: 'numeric' }),
+      hour: '2-digit',
+      minute: '2-digit',
+      ...(hasSeconds && { second: '2-digit' }),
+      hourCycle: 'h23',
+    },
+    at,
+    timeZone,
+  )
+}
+
+function formed(form: Intl.DateTimeFormatOptions, at: string | number, timeZone: string): string {
   try {
     return new Intl.DateTimeFormat(LANGUAGE, { ...form, timeZone }).format(new Date(at))
   } catch {

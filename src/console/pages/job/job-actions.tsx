@@ -5,21 +5,18 @@ import { call } from '../../api/client.ts'
 import { useMay } from '../../api/session.ts'
 import { t } from '../../text/text.ts'
 import { Action } from '../../ui/action.tsx'
+import { canTouch } from '../jobs/touched.ts'
 import { CopyDialog } from './copy-dialog.tsx'
 import type { ShownJob } from './shown-job.ts'
-
-const RETRIED: readonly string[] = ['discarded', 'cancelled', 'completed', 'retryable']
-const ENDED: readonly string[] = ['discarded', 'cancelled', 'completed']
 
 export function JobActions({ job }: { job: ShownJob }): ReactNode {
   const may = useMay()
   const navigate = useNavigate()
   const [isCopying, setCopying] = useState(false)
   const path = { id: job.id }
-  const isEnded = ENDED.includes(job.state)
   return (
     <>
-      {RETRIED.includes(job.state) && may('POST /ojs/v1/admin/jobs/{id}/retry') && (
+      {canTouch('retry', job.state) && may('POST /ojs/v1/admin/jobs/{id}/retry') && (
         <Action
           name={t.job.retry}
           isPrimary
@@ -33,7 +30,7 @@ export function JobActions({ job }: { job: ShownJob }): ReactNode {
           {t.job.copy}
         </button>
       )}
-      {!isEnded && may('POST /ojs/v1/admin/jobs/{id}/cancel') && (
+      {canTouch('cancel', job.state) && may('POST /ojs/v1/admin/jobs/{id}/cancel') && (
         <Action
           name={t.job.cancel}
           isDangerous
@@ -42,7 +39,7 @@ export function JobActions({ job }: { job: ShownJob }): ReactNode {
           done={t.job.cancelledNow}
         />
       )}
-      {isEnded && may('DELETE /ojs/v1/admin/jobs/{id}') && (
+      {canTouch('delete', job.state) && may('DELETE /ojs/v1/admin/jobs/{id}') && (
         <Action
           name={t.job.remove}
           isDangerous

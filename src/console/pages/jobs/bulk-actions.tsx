@@ -7,31 +7,31 @@ import { number } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
 import { BulkDialog, type BulkWhat } from './bulk-dialog.tsx'
 import { ExportDialog } from './export/export-dialog.tsx'
+import { type ActionName, canTouch } from './touched.ts'
 
-const ACTIONS = ['retry', 'cancel', 'delete'] as const
-type Name = (typeof ACTIONS)[number]
+const ACTIONS: readonly ActionName[] = ['retry', 'cancel', 'delete']
 
 interface BulkActionsProps {
   selected: ReadonlySet<string>
   filters: Filters
-  /** The filters are not all that was written: nothing can be done with all that match them. */
-  isUnclear?: boolean
+  /** Why nothing can be done with all that match: the filters are not what is written in the search box. */
+  unclear?: string | undefined
   onDone: () => void
   /** Those that make sense; default: all. */
-  actions?: readonly Name[]
+  actions?: readonly ActionName[]
 }
 
 /** More than a thousand jobs cannot be named one by one: then it is all that match, or fewer. */
 const MOST_NAMED = 1_000
 
 export function BulkActions(props: BulkActionsProps): ReactNode {
-  const { selected, filters, isUnclear = false, onDone, actions = ACTIONS } = props
+  const { selected, filters, unclear, onDone, actions = ACTIONS } = props
   const may = useMay()
   const [what, setWhat] = useState<BulkWhat | null>(null)
   const [isExporting, setExporting] = useState(false)
   const isNamed = selected.size > 0
   const isTooMany = selected.size > MOST_NAMED
-  const isOff = isTooMany || (isUnclear && !isNamed)
+  const isOff = isTooMany || (unclear !== undefined && !isNamed)
   return (
     <fieldset className="bulk">
       <legend className="hidden">{t.bulk.label}</legend>
@@ -40,14 +40,13 @@ export function BulkActions(props: BulkActionsProps): ReactNode {
           ? t.bulk.tooMany(number(MOST_NAMED))
           : isNamed
             ? t.bulk.selected(number(selected.size))
-            : isUnclear
-              ? t.bulk.unclear
-              : t.bulk.all}
+            : (unclear ?? t.bulk.all)}
       </span>
       {actions.map((action) => {
         const endpoint: Endpoint = `POST /ojs/v1/admin/jobs/bulk/${action}`
         return (
-          may(endpoint) && (
+          may(endpoint) &&
+          (isNamed || mayTouch(action, filters)) && (
             <button
               key={action}
               type="button"
@@ -82,4 +81,11 @@ export function BulkActions(props: BulkActionsProps): ReactNode {
       )}
     </fieldset>
   )
+}
+
+/** A search for states that the action cannot touch would be refused. */
+function mayTouch(action: ActionName, { state }: Filters): boolean {
+  if (state === undefined) return true
+  const states = typeof state === 'string' ? state.split(',') : state
+  return states.some((each) => canTouch(action, each))
 }

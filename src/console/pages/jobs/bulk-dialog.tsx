@@ -10,9 +10,11 @@ import { t } from '../../text/text.ts'
 import { Loaded, Trouble } from '../../ui/answer.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { Raw } from '../../ui/raw.tsx'
+import { UnderWay } from '../../ui/under-way.tsx'
+import type { ActionName } from './touched.ts'
 
 export interface BulkWhat {
-  action: 'retry' | 'cancel' | 'delete'
+  action: ActionName
   jobs: { job_ids: string[] } | { filter: Filters }
 }
 
@@ -39,9 +41,12 @@ export function BulkDialog({ what, onClose }: BulkDialogProps): ReactNode {
       <div className="dialog-body">
         {'filter' in jobs && <Sought filters={jobs.filter} />}
         {answer !== undefined && <Outcome answer={answer} />}
-        {answer === undefined && !counting.isError && <Matched counted={counting.data} />}
+        {answer === undefined && !counting.isError && (
+          <Matched action={action} counted={counting.data} />
+        )}
       </div>
       {(counting.isError || acting.isError) && <Trouble error={counting.error ?? acting.error} />}
+      <UnderWay of={acting} />
       <footer className="dialog-foot">
         <button type="button" onClick={() => onClose(isDone)}>
           {isDone ? t.close : t.back}
@@ -90,14 +95,17 @@ function Sought({ filters }: { filters: Filters }): ReactNode {
   )
 }
 
-function Matched({ counted }: { counted: Answered }): ReactNode {
+interface MatchedProps {
+  action: ActionName
+  counted: Answered
+}
+
+function Matched({ action, counted }: MatchedProps): ReactNode {
   if (!isDry(counted)) return <p role="status">{t.bulk.counting}</p>
   const { matched, matched_is_lower_bound: isMore, states } = counted
   return (
     <>
-      <p role="status">
-        {isMore ? t.bulk.matchedAtLeast(number(matched)) : t.bulk.matched(number(matched))}
-      </p>
+      <p role="status">{t.bulk.matched(number(matched), isMore === true, action === 'delete')}</p>
       <p className="faint">{t.bulk.states(states.map((state) => t.states[state]).join(', '))}</p>
     </>
   )

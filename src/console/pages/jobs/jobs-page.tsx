@@ -24,6 +24,8 @@ export function JobsPage(): ReactNode {
   const [inView, setInView] = useState<readonly string[]>([])
   const live = useLiveJobs(filters, inView)
   const known = useKnown(live)
+  const [isEdited, setEdited] = useState(false)
+  const unclear = unknown.length > 0 ? t.bulk.unclear : isEdited ? t.bulk.edited : undefined
   return (
     <Page
       title={t.nav.jobs}
@@ -32,6 +34,7 @@ export function JobsPage(): ReactNode {
       <SearchBox
         text={q}
         known={known}
+        onEdited={setEdited}
         onSearch={(text) => void navigate({ to: '/jobs', search: text === '' ? {} : { q: text } })}
       />
       {unknown.length > 0 && (
@@ -44,7 +47,7 @@ export function JobsPage(): ReactNode {
         key={q}
         live={live}
         filters={filters}
-        isUnclear={unknown.length > 0}
+        unclear={unclear}
         onView={setInView}
         isSearch={q !== ''}
       />
@@ -55,12 +58,12 @@ export function JobsPage(): ReactNode {
 interface FoundProps {
   live: LiveJobs
   filters: Filters
-  isUnclear: boolean
+  unclear: string | undefined
   isSearch: boolean
   onView: (ids: readonly string[]) => void
 }
 
-function Found({ live, filters, isUnclear, isSearch, onView }: FoundProps): ReactNode {
+function Found({ live, filters, unclear, isSearch, onView }: FoundProps): ReactNode {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const { jobs } = live
   const toggle = useCallback((id: string) => {
@@ -82,7 +85,7 @@ function Found({ live, filters, isUnclear, isSearch, onView }: FoundProps): Reac
         <BulkActions
           selected={selected}
           filters={filters}
-          isUnclear={isUnclear}
+          unclear={unclear}
           onDone={() => setSelected(new Set())}
         />
         {live.hasNews && (

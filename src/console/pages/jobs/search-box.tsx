@@ -8,14 +8,15 @@ interface SearchBoxProps {
   text: string
   known: Known
   onSearch: (text: string) => void
+  /** Whether another text is written than was searched for. */
+  onEdited: (isEdited: boolean) => void
 }
 
-export function SearchBox({ text, known, onSearch }: SearchBoxProps): ReactNode {
+export function SearchBox({ text, known, onSearch, onEdited }: SearchBoxProps): ReactNode {
   const id = useId()
-  const [draft, setDraft] = useState(text)
+  const [draft, setDraft] = useDraft(text, onEdited)
   const [place, setPlace] = useState(-1)
   const [isOpen, setOpen] = useState(false)
-  useEffect(() => setDraft(text), [text])
   const offers = isOpen ? completions(draft, known) : []
   const take = (offer: string) => {
     setDraft(offer)
@@ -83,4 +84,16 @@ export function SearchBox({ text, known, onSearch }: SearchBoxProps): ReactNode 
       </div>
     </search>
   )
+}
+
+/** What is written: the search in the address, until somebody changes it. */
+function useDraft(
+  text: string,
+  onEdited: SearchBoxProps['onEdited'],
+): [string, (draft: string) => void] {
+  const [draft, setDraft] = useState(text)
+  useEffect(() => setDraft(text), [text])
+  const isEdited = draft.trim() !== text.trim()
+  useEffect(() => onEdited(isEdited), [isEdited, onEdited])
+  return [draft, setDraft]
 }
