@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { gatewayForAll } from '../operations/harness.ts'
 import { eventually } from '../support/gateway/in-process.ts'
-import { browserForAll, openedBy } from './support/console.ts'
+import { browserForAll, openedBy, visit } from './support/console.ts'
 import { NIGHTLY_HOUR, sceneForAll } from './support/scene.ts'
 
 const { gateway } = gatewayForAll()
@@ -18,6 +18,10 @@ test('a queue is paused after a question, goes on, and is purged after a count',
   await dialog.getByText('Workers get no more jobs').waitFor()
   await dialog.getByRole('button', { name: 'Back' }).click()
   expect((await ask('/admin/queues/default')).paused).toBe(false)
+  await page.getByRole('button', { name: 'Pause' }).press('Enter')
+  await page.keyboard.press('Escape')
+  await dialog.waitFor({ state: 'detached' })
+  expect(await page.locator(':focus').textContent()).toBe('Pause')
   await page.getByRole('button', { name: 'Pause' }).click()
   await dialog.getByRole('button', { name: 'Pause' }).click()
   await page.getByText('default is paused.').waitFor()
@@ -219,7 +223,16 @@ test('an error is shown with its jobs, and all that failed with it are retried',
   await page.getByText('2 match').waitFor()
   await page.goBack()
   await row.getByRole('button', { name: 'disk_full' }).click()
-  await page.getByRole('dialog').getByRole('button', { name: 'Retry' }).click()
+  const group = page.getByRole('dialog', { name: 'disk_full' })
+  // Discarded jobs cannot be cancelled.
+  await group.getByRole('button', { name: 'Delete' }).waitFor()
+  expect(await group.getByRole('button', { name: 'Cancel' }).count()).toBe(0)
+  const retrying = page.getByRole('dialog', { name: 'Retry jobs' })
+  await group.getByRole('button', { name: 'Retry' }).click()
+  await retrying.waitFor()
+  await page.keyboard.press('Escape')
+  await retrying.waitFor({ state: 'detached' })
+  await group.getByRole('button', { name: 'Retry' }).click()
   await page.getByRole('button', { name: 'Retry 2 jobs' }).click()
   await page.getByText('Done: 2 changed').waitFor()
   for (const id of ids) expect((await gateway.get(id)).body.job.state).toBe('available')
@@ -253,6 +266,9 @@ test('a group of dead letters is retried', async () => {
   const codes = page.locator('main tbody tr td:nth-child(3)')
   await eventually(async () => (await codes.count()) === 2)
   await page.getByRole('button', { name: 'SmtpRefused' }).click()
+  await eventually(async () => (await codes.allInnerTexts()).join() === 'smtp_error')
+  expect(page.url()).toContain('#/dead-letters?error_type=SmtpRefused')
+  await page.reload()
   await eventually(async () => (await codes.allInnerTexts()).join() === 'smtp_error')
   await retryTheOne()
   expect((await gateway.get(scene.failed)).body.job.state).toBe('available')
@@ -291,6 +307,18 @@ test('a recurring job is made, changed and deleted, and its times are told while
   await dialog.getByLabel('Time zone').fill('Asia/Tokyo')
   await dialog.getByLabel('When').fill('15 7 * *')
   await dialog.getByText('it has 4 fields, not 5 or 6').waitFor()
+  // Words that are wrong are worse than none.
+  await dialog.getByLabel('When').fill('0,5,7-30/3 3 29 2 *')
+  await dialog
+    .getByRole('cell', { name: /Feb 29.* 03:00$/ })
+    .first()
+    .waitFor()
+  expect(await dialog.getByText('past the hour').count()).toBe(0)
+  await dialog.getByLabel('When').fill('*/20 * * * * *')
+  await dialog
+    .getByRole('cell', { name: /:\d\d:20$/ })
+    .first()
+    .waitFor()
   await dialog.getByLabel('When').fill('15 7 * * mon')
   await dialog.getByText('At 07:15, only on Monday').waitFor()
   await dialog
@@ -366,6 +394,42 @@ test('a worker shows its jobs, and gets no more of them', async () => {
   await page.getByText('It has run image.resize for 2 h').waitFor()
   await page.getByText('No job of images has ended within a day.').waitFor()
   await row.getByText('stuck?').waitFor()
+})
+
+test('what workers and producers call their things cannot turn the text around it', async () => {
+  const worker_id = 'w\u202Eknird'
+  await gateway.request('POST', '/ojs/v1/workers/heartbeat', { worker_id, hostname: 'h\u202Etsoh' })
+  const steps = [{ id: 'a\u202Ea', type: 'some.step', args: [] }]
+  const { workflow } = (
+    await gateway.request('POST', '/ojs/v1/workflows', { name: 'f\u202Ewolf', steps })
+  ).body
+  const entry = { name: 'odd', cron: '0 0 29 2 *', type: 'odd.job', args: [] }
+  await gateway.request('POST', '/ojs/v1/cron', { ...entry, description: 'd\u202Ecsed' })
+  const { page, go } = await visit(browser, gateway.url)
+  await go('/workers')
+  await page.getByText('h\\u202etsoh').waitFor()
+  await page.getByRole('button', { name: 'w\\u202eknird', exact: true }).click()
+  await page.getByRole('dialog', { name: 'w\\u202eknird' }).waitFor()
+  await page.keyboard.press('Escape')
+  await page.getByRole('row', { name: 'knird' }).getByRole('button', { name: 'Quiet' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Quiet' }).click()
+  await page.getByText('w\\u202eknird gets no more jobs.').waitFor()
+  await go('/workflows')
+  await page.getByRole('link', { name: 'f\\u202ewolf' }).waitFor()
+  await go(`/workflows/${workflow.id}`)
+  await page.getByRole('heading', { name: 'f\\u202ewolf' }).waitFor()
+  await page.getByRole('heading', { name: 'a\\u202ea' }).waitFor()
+  expect(await page.title()).toContain('f\\u202ewolf')
+  await go('/cron')
+  // The next leap day is in another year.
+  await page
+    .getByRole('row', { name: 'odd' })
+    .getByText(/Feb 29, 20\d\d/)
+    .waitFor()
+  await page.getByRole('button', { name: 'odd', exact: true }).click()
+  await page.getByRole('dialog').getByText('d\\u202ecsed').waitFor()
+  expect(await page.content()).not.toContain('\u202E')
+  await gateway.request('DELETE', '/ojs/v1/cron/odd')
 })
 
 test('events appear as they happen', async () => {

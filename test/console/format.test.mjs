@@ -43,5 +43,10 @@ test('a time is told from now on, and on the clocks of a zone', () => {
     ...['now', 'now', '3m ago', 'in 2h', '2d ago'],
   ])
   expect(inZone(now, 'Asia/Tokyo')).toMatch(/^Sun, .*1.*21:00$/)
+  const next = (at, zone, more) => inZone(Date.parse(at), zone, { now, ...more })
+  expect(next('2028-02-29T00:00:00Z', 'UTC')).toBe('Tue, Feb 29, 2028, 00:00')
+  // There it is the new year already.
+  expect(next('2026-12-31T22:00:30Z', 'UTC', { hasSeconds: true })).toBe('Thu, Dec 31, 22:00:30')
+  expect(next('2026-12-31T22:00:30Z', 'Asia/Tokyo')).toBe('Fri, Jan 1, 2027, 07:00')
   expect(inZone(now, 'No/Where')).toMatch(/12:00 UTC$/)
 })

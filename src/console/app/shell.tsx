@@ -7,6 +7,7 @@ import { useSession } from '../api/session.ts'
 import { chooseLanguage, LANGUAGE, LANGUAGES, type Language, t } from '../text/text.ts'
 import icon from '../ui/icon.svg'
 import { tell, useNotes } from '../ui/notes.ts'
+import { Raw } from '../ui/raw.tsx'
 import { KeyHelp, useKeys } from './keys.tsx'
 import { usePlaces } from './pages.ts'
 import { Palette } from './palette.tsx'
@@ -65,7 +66,7 @@ function Places(): ReactNode {
   // In a narrow window the list is one line, longer than that.
   useEffect(() => {
     const links = [...(list.current?.querySelectorAll('a') ?? [])]
-    const here = links.find(({ hash }) => hash === `#${pathname}`)
+    const here = links.find(({ hash }) => isWithin(pathname, hash.slice(1)))
     here?.scrollIntoView({ block: 'nearest', inline: 'center' })
   }, [pathname])
   return (
@@ -79,6 +80,11 @@ function Places(): ReactNode {
       ))}
     </ul>
   )
+}
+
+/** One job is within the page of the jobs. */
+function isWithin(pathname: string, place: string): boolean {
+  return pathname === place || (place !== '/' && pathname.startsWith(`${place}/`))
 }
 
 function ThemeChoice(): ReactNode {
@@ -133,7 +139,7 @@ function Who(): ReactNode {
   return (
     <div className="who">
       <span>
-        {name} <span className="faint">{role}</span>
+        <Raw text={name ?? ''} /> <span className="faint">{role}</span>
       </span>
       <button type="button" className="quiet small" onClick={() => leaving.mutate()}>
         {t.signIn.out}
@@ -172,7 +178,7 @@ function Notes(): ReactNode {
     <div className="notes" role="status" aria-live="polite">
       {notes.map(({ id, text }) => (
         <div key={id} className="note">
-          {text}
+          <Raw text={text} />
         </div>
       ))}
     </div>

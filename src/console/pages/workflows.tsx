@@ -9,6 +9,7 @@ import { workflowLine } from '../ui/lines.ts'
 import { Page } from '../ui/page.tsx'
 import { PagedTable } from '../ui/paged-table.tsx'
 import { usePages } from '../ui/pager.tsx'
+import { Raw } from '../ui/raw.tsx'
 import { State } from '../ui/state.tsx'
 import { right } from '../ui/table.tsx'
 import { When } from '../ui/when.tsx'
@@ -36,7 +37,7 @@ export function WorkflowsPage(): ReactNode {
           <tr key={each.id}>
             <td>
               <Link to="/workflows/$id" params={{ id: each.id }} data-row>
-                {each.name ?? each.id}
+                <Raw text={each.name ?? each.id} />
               </Link>
             </td>
             <td>

@@ -3,6 +3,7 @@ import type { UseQueryResult } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { ApiError } from '../api/client.ts'
 import { t } from '../text/text.ts'
+import { Raw } from './raw.tsx'
 
 interface LoadedProps<T> {
   of: UseQueryResult<T>
@@ -24,7 +25,9 @@ export function Trouble({ error }: { error: unknown }): ReactNode {
   const requestId = error instanceof ApiError ? error.requestId : undefined
   return (
     <div className="trouble" role="alert">
-      <p>{sentenceOf(error)}</p>
+      <p>
+        <Raw text={sentenceOf(error)} />
+      </p>
       {requestId !== undefined && (
         <p className="faint">
           {t.errors.request} <code>{requestId}</code>

@@ -1,5 +1,6 @@
 /** The frame of a page: its title, what one can do there, and its content. */
 import { type ReactNode, useEffect } from 'react'
+import { Raw, visible } from './raw.tsx'
 
 interface PageProps {
   title: string
@@ -11,12 +12,14 @@ interface PageProps {
 
 export function Page({ title, aside, actions, children }: PageProps): ReactNode {
   useEffect(() => {
-    document.title = `${title} · ojs-rabbitmq`
+    document.title = `${visible(title)} · ojs-rabbitmq`
   }, [title])
   return (
     <>
       <header className="page-head">
-        <h1>{title}</h1>
+        <h1>
+          <Raw text={title} />
+        </h1>
         {aside}
         <div className="actions">{actions}</div>
       </header>
@@ -42,7 +45,9 @@ export function Card({ title, aside, anchor, isLong, children }: CardProps): Rea
       {...(anchor !== undefined && { id: anchor, tabIndex: -1 })}
     >
       <header className="card-head">
-        <h2>{title}</h2>
+        <h2>
+          <Raw text={title} />
+        </h2>
         {aside}
       </header>
       {children}

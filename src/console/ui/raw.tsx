@@ -8,7 +8,8 @@ export function Raw({ text, className }: { text: string; className?: string }): 
   return <bdi className={className}>{visible(text)}</bdi>
 }
 
-function visible(text: string): string {
+/** Where a page has a text and no element, such as its title. */
+export function visible(text: string): string {
   return text.replace(
     UNSEEN,
     (sign) => `\\u${(sign.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`,

@@ -17,7 +17,7 @@ import { right } from '../../ui/table.tsx'
 import { When } from '../../ui/when.tsx'
 import { EntryDialog } from './entry-dialog.tsx'
 import { EntryForm } from './entry-form.tsx'
-import { useWords } from './words.ts'
+import { clocksOf, useWords } from './words.ts'
 
 export function CronPage(): ReactNode {
   const may = useMay()
@@ -80,7 +80,7 @@ function Row({ entry }: { entry: CronJob }): ReactNode {
       <td>{type}</td>
       <td>
         <When at={next} />
-        {next && <div className="faint">{inZone(next, timezone)}</div>}
+        {next && <div className="faint">{inZone(next, timezone, clocksOf(cron))}</div>}
       </td>
       <td>
         <When at={last} />

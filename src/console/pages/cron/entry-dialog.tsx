@@ -11,6 +11,7 @@ import { Action } from '../../ui/action.tsx'
 import { Loaded } from '../../ui/answer.tsx'
 import { Dialog } from '../../ui/dialog.tsx'
 import { Fact } from '../../ui/fact.tsx'
+import { Raw } from '../../ui/raw.tsx'
 import { State } from '../../ui/state.tsx'
 import { Tree } from '../../ui/tree.tsx'
 import { EntryForm } from './entry-form.tsx'
@@ -45,7 +46,11 @@ function Facts({ entry }: { entry: CronJob }): ReactNode {
   const words = wordsOf(cron)
   return (
     <>
-      {description !== undefined && <p>{description}</p>}
+      {description !== undefined && (
+        <p>
+          <Raw text={description} />
+        </p>
+      )}
       <p>
         <code>{cron}</code> <span className="faint">{timezone}</span>
         {words !== '' && (

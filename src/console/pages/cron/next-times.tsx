@@ -6,6 +6,7 @@ import { t } from '../../text/text.ts'
 import { Loaded } from '../../ui/answer.tsx'
 import { Table } from '../../ui/table.tsx'
 import { When } from '../../ui/when.tsx'
+import { clocksOf } from './words.ts'
 
 interface NextTimesProps {
   expression: string
@@ -15,6 +16,7 @@ interface NextTimesProps {
 export function NextTimes({ expression, timezone }: NextTimesProps): ReactNode {
   const query = { expression, timezone, limit: 5 }
   const next = useApi('GET /ojs/v1/admin/cron/times', { query }, { every: 60_000 })
+  const clocks = clocksOf(expression)
   const isOwn = timezone === OWN_ZONE
   return (
     <Loaded of={next}>
@@ -25,8 +27,8 @@ export function NextTimes({ expression, timezone }: NextTimesProps): ReactNode {
         >
           {times.map((at) => (
             <tr key={at}>
-              <td>{inZone(at, timezone)}</td>
-              {!isOwn && <td>{inZone(at, OWN_ZONE)}</td>}
+              <td>{inZone(at, timezone, clocks)}</td>
+              {!isOwn && <td>{inZone(at, OWN_ZONE, clocks)}</td>}
               <td>
                 <When at={at} />
               </td>

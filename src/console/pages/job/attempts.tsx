@@ -16,8 +16,8 @@ export function Attempts({ errors }: { errors: readonly AttemptFailure[] }): Rea
             <header>
               <strong>{t.job.attemptNumber(error.attempt)}</strong>
               <When at={error.occurred_at} />
-              {error.code !== undefined && <code>{error.code}</code>}
-              {error.type !== undefined && error.type !== error.code && <code>{error.type}</code>}
+              {error.code !== undefined && <Code text={error.code} />}
+              {error.type !== undefined && error.type !== error.code && <Code text={error.type} />}
               {error.retryable === false && <span className="state red">{t.job.forGood}</span>}
             </header>
             <p className="message">
@@ -32,12 +32,22 @@ export function Attempts({ errors }: { errors: readonly AttemptFailure[] }): Rea
   )
 }
 
+function Code({ text }: { text: string }): ReactNode {
+  return (
+    <code>
+      <Raw text={text} />
+    </code>
+  )
+}
+
 function Backtrace({ of }: { of: string | unknown[] }): ReactNode {
   if (typeof of !== 'string') return <Tree value={of} name={t.job.backtrace} />
   return (
     <details>
       <summary>{t.job.backtrace}</summary>
-      <pre>{of}</pre>
+      <pre>
+        <Raw text={of} />
+      </pre>
     </details>
   )
 }

@@ -126,7 +126,7 @@ function Facts({ job }: { job: ShownJob }): ReactNode {
 function OfWorker({ id }: { id: string }): ReactNode {
   return (
     <Link to="/jobs" search={{ q: term('worker', id) }}>
-      {id}
+      <Raw text={id} />
     </Link>
   )
 }

@@ -55,7 +55,11 @@ function Moment({ of }: { of: HistoryRecord }): ReactNode {
         )}
         {reason !== undefined && <Raw text={reason.replaceAll('_', ' ')} />}
       </span>
-      {metadata?.request_id !== undefined && <code className="faint">{metadata.request_id}</code>}
+      {metadata?.request_id !== undefined && (
+        <code className="faint">
+          <Raw text={metadata.request_id} />
+        </code>
+      )}
     </li>
   )
 }

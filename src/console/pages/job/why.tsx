@@ -7,6 +7,7 @@ import { useMay } from '../../api/session.ts'
 import { term } from '../../search/query.ts'
 import { duration, instant, number } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
+import { Raw } from '../../ui/raw.tsx'
 import type { ShownJob } from './shown-job.ts'
 
 type Queue = Answer<'GET /ojs/v1/admin/queues/{name}'>
@@ -18,7 +19,9 @@ const WORKERS = 100
 export function Why({ job }: { job: ShownJob }): ReactNode {
   return (
     <div className="why">
-      <p>{whyOf(job)}</p>
+      <p>
+        <Raw text={whyOf(job)} />
+      </p>
       {job.state === 'available' && <Waits job={job} />}
     </div>
   )
@@ -49,7 +52,9 @@ function Waits({ job }: { job: ShownJob }): ReactNode {
   return (
     <ul>
       {reasonsFor(job, queue.data, workers.data).map((reason) => (
-        <li key={reason}>{reason}</li>
+        <li key={reason}>
+          <Raw text={reason} />
+        </li>
       ))}
       <li>
         <Link to="/queues/$name" params={{ name: job.queue }}>

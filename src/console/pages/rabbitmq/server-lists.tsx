@@ -68,7 +68,9 @@ export function ServerConnections({ connections }: ConnectionsProps): ReactNode 
             <td className="clip">
               <Raw text={one.name} />
             </td>
-            <td>{one.user ?? '–'}</td>
+            <td>
+              <Raw text={one.user ?? '–'} />
+            </td>
             <td>{one.peer ?? '–'}</td>
             <td>{one.state === undefined ? '–' : <State of={one.state} />}</td>
             <td className="number">{orDash(one.channels)}</td>
@@ -102,7 +104,9 @@ export function Channels({ channels }: { channels: NonNullable<Rabbitmq['channel
             <td>
               <Raw text={one.name} />
             </td>
-            <td>{one.user ?? '–'}</td>
+            <td>
+              <Raw text={one.user ?? '–'} />
+            </td>
             <td className="number">{orDash(one.consumers)}</td>
             <td className="number">{orDash(one.unacknowledged)}</td>
             <td className="number">{orDash(one.unconfirmed)}</td>

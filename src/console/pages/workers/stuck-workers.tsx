@@ -7,6 +7,7 @@ import { useMay } from '../../api/session.ts'
 import { duration } from '../../text/format.ts'
 import { t } from '../../text/text.ts'
 import { useNow } from '../../ui/now.ts'
+import { Raw } from '../../ui/raw.tsx'
 import { mayBeStuck, runsMs, type Stuck, stuckOf, type Usual, usualIn } from './stuck.ts'
 
 /** Of as many queues it is asked how long their jobs take. */
@@ -37,7 +38,9 @@ export function StuckWorkers({ of }: { of: readonly Stuck[] }): ReactNode {
     <ul className="warnings">
       {of.map(({ id, job, usual }) => (
         <li key={id} className="warning">
-          <strong>{t.workers.stuck(id)}</strong>
+          <strong>
+            <Raw text={t.workers.stuck(id)} />
+          </strong>
           <p>
             {t.workers.runsFor(job.type, duration(runsMs(job, now)))}{' '}
             <Link to="/jobs/$id" params={{ id: job.id }}>

@@ -16,6 +16,7 @@ import { useNow } from '../../ui/now.ts'
 import { Page } from '../../ui/page.tsx'
 import { PagedTable } from '../../ui/paged-table.tsx'
 import { usePages } from '../../ui/pager.tsx'
+import { Raw } from '../../ui/raw.tsx'
 import { State } from '../../ui/state.tsx'
 import { right, Table } from '../../ui/table.tsx'
 import { When } from '../../ui/when.tsx'
@@ -78,7 +79,7 @@ function Row({ worker, longest, isStuck }: RowProps): ReactNode {
     <tr>
       <td>
         <button type="button" className="link" data-row onClick={() => setOpen(true)}>
-          {id}
+          <Raw text={id} />
         </button>
         {isOpen && <JobsOf id={id} onClose={() => setOpen(false)} />}
       </td>
@@ -92,8 +93,12 @@ function Row({ worker, longest, isStuck }: RowProps): ReactNode {
       <td>{longest === undefined ? '–' : <Running job={longest} />}</td>
       <td>{worker.queues.join(', ')}</td>
       <td>
-        {hostname ?? '–'}
-        {version !== undefined && <div className="faint">{version}</div>}
+        <Raw text={hostname ?? '–'} />
+        {version !== undefined && (
+          <div className="faint">
+            <Raw text={version} />
+          </div>
+        )}
       </td>
       <td>
         <When at={worker.last_heartbeat_at} />

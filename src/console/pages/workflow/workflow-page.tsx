@@ -118,7 +118,11 @@ function Step({ step }: { step: WorkflowStep }): ReactNode {
           </Link>
         )}
       </p>
-      {before.length > 0 && <p className="faint">{t.workflows.after(before.join(', '))}</p>}
+      {before.length > 0 && (
+        <p className="faint">
+          <Raw text={t.workflows.after(before.join(', '))} />
+        </p>
+      )}
       {error !== undefined && (
         <p className="message">
           <Raw text={error.message} />
