@@ -432,6 +432,21 @@ test('what workers and producers call their things cannot turn the text around i
   await gateway.request('DELETE', '/ojs/v1/cron/odd')
 })
 
+test('in a narrow window the navigation shows where a detail page belongs', async () => {
+  const viewport = { width: 390, height: 844 }
+  const { page, go } = await visit(browser, gateway.url, { viewport })
+  await go(`/workflows/${scene.workflow}`)
+  const nav = page.getByRole('navigation', { name: 'Pages', exact: true })
+  const isShown = (name: string) =>
+    eventually(async () => {
+      const box = await nav.getByRole('link', { name, exact: true }).boundingBox()
+      return box !== null && box.x >= 0 && box.x + box.width <= viewport.width
+    })
+  await isShown('Workflows')
+  await go('/')
+  await isShown('Overview')
+})
+
 test('events appear as they happen', async () => {
   const page = await open('/events')
   await page.getByText('live', { exact: true }).waitFor()
