@@ -173,7 +173,8 @@ export interface Broker {
 
   /**
    * False until the messages that waited in the control queues when the consume connection opened have been
-   * settled, for 60 s at most; false too while nothing can be consumed. Until then the gateway does not know
+   * settled, and those that another gateway had been given, which stands still; for 60 s at most. False too while
+   * nothing can be consumed. Until then the gateway does not know
    * what native workers have done in the meantime (docs/architecture.md §2, "Restart").
    */
   controlBacklogConsumed(): boolean

@@ -68,6 +68,11 @@ export class ControlBacklog {
     else this.#left.set(queue, messages)
   }
 
+  /** Nobody can say yet what is left to settle. */
+  isUnknown(queue: string): boolean {
+    return this.#left.get(queue) === null
+  }
+
   /** The queue is gone or empty: nothing of it is left to settle. */
   gone(queue: string): void {
     if (this.#left.delete(queue)) this.#look()

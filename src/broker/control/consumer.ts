@@ -28,6 +28,8 @@ const CHECK_MS = 30_000
 /** How long the redeclaration of a missing queue waits for the reports about its jobs. */
 const CATCH_UP_MS = 5_000
 const LOOK_AGAIN_MS = 50
+/** How often a queue is looked at that another consumer has reports of. */
+const SHARED_MS = 1_000
 /** A quorum queue without a leader answers no consume; after 65 s RabbitMQ ends the connection. */
 const ANSWER_MS = 5_000
 /** 2026, in seconds: priorities are numbers of 32 bits. */
@@ -81,6 +83,9 @@ export class ControlConsumer {
   #failedAt = 0
   #check: NodeJS.Timeout | undefined
   #retry: NodeJS.Timeout | undefined
+  /** Control queues with another consumer when we began to consume them; looked at again by `#sharing`. */
+  readonly #shared = new Set<string>()
+  #sharing: NodeJS.Timeout | undefined
 
   constructor(deps: ControlConsumerDeps) {
     this.#deps = deps
@@ -208,6 +213,9 @@ export class ControlConsumer {
     clearInterval(this.#check)
     clearTimeout(this.#retry)
     this.#retry = undefined
+    clearTimeout(this.#sharing)
+    this.#sharing = undefined
+    this.#shared.clear()
     this.#due.clear()
     this.#queues.disconnected()
     return this.#channels.takeAll()
@@ -262,7 +270,8 @@ export class ControlConsumer {
     const known = this.#queues.getOrCreate(queue)
     known.isUnsure = false
     if (!this.#isActive) return
-    this.#backlog.depth(queue, messageCount)
+    const own = known.channel === null ? 0 : 1
+    if (this.#backlog.isUnknown(queue)) this.#count(queue, messageCount, { own, consumerCount })
     if (known.channel !== null) {
       const isDeaf =
         known.isRenewed ||
@@ -284,6 +293,31 @@ export class ControlConsumer {
     if (await isInTime(consumed, ANSWER_MS)) this.#onAccepted(queue, source)
     else this.#leaveAlone(queue, channel, consumed)
     known.isToldMissing = false
+  }
+
+  /**
+   * Counts what waits in a queue before it is consumed. While a gateway that stands still is its consumer too, the
+   * reports that it was given are in no count: they come back when RabbitMQ gives its connection up.
+   */
+  #count(
+    queue: string,
+    messages: number,
+    { own, consumerCount }: { own: number; consumerCount: number },
+  ): void {
+    const isShared = consumerCount > own || (own > 0 && messages > 0)
+    if (isShared) this.#lookAgain(queue)
+    else if (own === 0) this.#backlog.depth(queue, messages)
+    else void this.#handler.reportsOf(queue).then(() => this.#backlog.depth(queue, 0))
+  }
+
+  #lookAgain(queue: string): void {
+    this.#shared.add(queue)
+    this.#sharing ??= setTimeout(() => {
+      this.#sharing = undefined
+      const queues = [...this.#shared].filter((name) => !this.#queues.isDenied(name))
+      this.#shared.clear()
+      this.#ensure(queues)
+    }, SHARED_MS).unref()
   }
 
   #onAccepted(queue: string, source: string): void {

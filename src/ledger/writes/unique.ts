@@ -87,6 +87,8 @@ export function admit(
   if (first === undefined) return enqueueIfFree()
   const unsettled = found.find(({ id }) => isUnsettled?.(id))
   if (unsettled) return { outcome: 'unsettled', id: unsettled.id }
+  const late = mayReplace ? found.find((replaced) => takesTooLate(job, replaced)) : undefined
+  if (late) return { outcome: 'conflict', existing: late }
   if (mayReplace) return replace(admission, job, { unique, found, query, cause, holders })
   return unique.onConflict === 'ignore'
     ? { outcome: 'existing', job: first }
@@ -95,6 +97,12 @@ export function admit(
 
 function isReplacement({ onConflict }: Unique): boolean {
   return onConflict.startsWith('replace')
+}
+
+/** With the time of the job that it replaces, it would be expired before it may run. */
+function takesTooLate({ unique, expiresAt }: NewJob, { state, dueAt }: JobRow): boolean {
+  const isTaken = unique?.onConflict === 'replace_except_schedule' && state === 'scheduled'
+  return isTaken && expiresAt !== null && dueAt !== null && expiresAt <= dueAt
 }
 
 /** Selects the jobs that conflict with a new one: as many as it may replace, or the first. */

@@ -335,6 +335,31 @@ describe('the backlog of the control queues', () => {
     waiting[3]?.settle()
   })
 
+  it('has what another gateway was given that stands still, until RabbitMQ gives it up', async () => {
+    const first = await start()
+    await first.broker.ensureQueue('email')
+    await first.stop()
+    const still = await scratch(admin)
+    let taken = 0
+    await still.consume(EMAIL, () => {
+      taken += 1
+    })
+    await say(EMAIL, REPORT)
+    await expect.poll(() => taken).toBe(1)
+    const { waiting, onControl, types } = open()
+    const test = await start({}, { onControl, recordedQueues: () => ['email'] })
+    await expect.poll(() => depth(EMAIL)).toEqual({ messageCount: 0, consumerCount: 2 })
+    // Longer than until it is looked at again.
+    await sleep(1_500)
+    expect(test.broker.controlBacklogConsumed()).toBe(false)
+    await still.close()
+    await expect.poll(types).toEqual([REPORT])
+    await sleep(1_500)
+    expect(test.broker.controlBacklogConsumed()).toBe(false)
+    waiting[0]?.settle()
+    await expect.poll(() => test.broker.controlBacklogConsumed()).toBe(true)
+  })
+
   it('is caught up with when what workers have reported by then is settled', async () => {
     const { waiting, onControl, types } = open()
     const { broker } = await start({}, { onControl })

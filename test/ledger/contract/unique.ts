@@ -384,6 +384,16 @@ export function uniqueContract({ harness, ledger, row, plant }: UnderTest): void
       expect(freshRow(inserted.replacing?.job ?? next, inserted)).toEqual(await row(next.id))
     })
 
+    it('conflicts with replace_except_schedule if the new job expires before that time', async () => {
+      const start = { state: 'scheduled', dueAt: NOW + 500 } as const
+      const { id } = await pushed(ledger, job({}, { start }))
+      const next = (expiresAt: number) =>
+        ledger.insert(job({ onConflict: 'replace_except_schedule' }, { expiresAt }), NOW)
+      expect(await next(NOW + 500)).toMatchObject({ outcome: 'conflict', existing: { id } })
+      expect((await row(id)).state).toBe('scheduled')
+      expect(await next(NOW + 501)).toMatchObject({ outcome: 'inserted' })
+    })
+
     it('replaces several jobs oldest first, and takes over the schedule of the oldest', async () => {
       const at = (createdAt: number, states: readonly JobState[]) => {
         const start = { state: 'scheduled', dueAt: createdAt + 500 } as const
