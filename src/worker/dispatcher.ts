@@ -268,7 +268,7 @@ export class Dispatcher {
 
   #onClaimed(inHand: InHand, claimed: Claimed | null): void {
     const { delivery } = inHand
-    if (!delivery.isLive()) this.#drop(inHand)
+    if (!delivery.isLive()) this.#leave(inHand, claimed)
     else if (claimed?.decision === 'drop') {
       delivery.ack()
       this.#drop(inHand)
@@ -286,6 +286,28 @@ export class Dispatcher {
     }
   }
 
+  /**
+   * The message is lost with its channel, and comes again, here or elsewhere. With a concurrency key its attempt may have
+   * begun for us, though the answer that says so may be lost as well: it is given back, because nobody runs it.
+   */
+  #leave(inHand: InHand, claimed: Claimed | null): void {
+    const { delivery, isKeyed } = inHand
+    const mayHaveBegun = isKeyed && (claimed === null || claimed.isStarted === true)
+    const jobMessage = mayHaveBegun ? this.#read(delivery) : null
+    if (jobMessage === null) {
+      this.#drop(inHand)
+      return
+    }
+    const { attempt } = claimed ?? delivery
+    void this.#lease(inHand, jobMessage, { attempt, isRecorded: false, isStarted: true }).release()
+  }
+
+  #lease(inHand: InHand, jobMessage: MessageJob, run: RunAs): AmqpLease {
+    const deps = { ...this.#deps.lease, onOver: this.#onOver }
+    inHand.lease = new AmqpLease(deps, inHand.delivery, jobMessage, run)
+    return inHand.lease
+  }
+
   /** Its queue is paused; until the broadcast that says so has arrived, RabbitMQ would send it right back. */
   #giveBackSoon(inHand: InHand): void {
     setTimeout(() => {
@@ -301,9 +323,7 @@ export class Dispatcher {
       this.#drop(inHand)
       return
     }
-    const deps = { ...this.#deps.lease, onOver: this.#onOver }
-    const lease = new AmqpLease(deps, delivery, jobMessage, run)
-    inHand.lease = lease
+    const lease = this.#lease(inHand, jobMessage, run)
     if (isExpired(jobMessage, this.#deps.context().wall)) {
       void lease.expire()
       return

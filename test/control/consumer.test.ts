@@ -63,6 +63,19 @@ describe('a control message', () => {
     expect(replies).toEqual([])
   })
 
+  it('a claim that comes again gets the same answer: its first one may be lost, and the attempt has begun', async () => {
+    const carry = { concurrency: { key: 'k', limit: 1 } }
+    const { id } = await pushed(harness.ledger, { carry, maxAttempts: 1 })
+    const claim = (given: Partial<ControlMessage>) => {
+      const body = { job_id: id, generation: 0, attempt: 1, worker_id: 'w', keyed: true }
+      return take(message('ojs.control.claim', body, { ...ASKER, ...given }))
+    }
+    for (const redelivered of [false, true, false]) await claim({ redelivered })
+    const run = { decision: 'run', attempt: 1, started: true }
+    // Asked anew by a worker that has had its answer: the attempt has died.
+    expect(bodies()).toEqual([run, run, { decision: 'discard', attempt: 1 }])
+  })
+
   it('that an operation refuses is handled, since a redelivery would be refused too', async () => {
     const { id } = await fetched(harness.ledger)
     harness.ledger.cancelAny = () => Promise.reject(new OjsError('not_found', 'No such job.'))

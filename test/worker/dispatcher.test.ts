@@ -250,3 +250,29 @@ test('a job that was held back may come once more before the answer that says so
   expect(settled).toEqual(['ack'])
   expect(claim).toHaveBeenCalledTimes(2)
 })
+
+test.each<[string, Claimed | null, string[]]>([
+  ['not answered', null, ['released']],
+  ['answered in vain', { decision: 'run', attempt: 1, isStarted: true }, ['released']],
+  ['answered without a begin', { decision: 'drop', attempt: 1 }, []],
+])(
+  'an attempt that may have begun for a message that is lost with its channel is given back first: %s',
+  async (_, answer, told) => {
+    const { arrive, claim, delivered, reported, settled } = open(KEYED)
+    const first = deferred<Claimed | null>()
+    claim.mockReturnValueOnce(first.promise)
+    const lost = arrive()
+    lost.place = 'gone'
+    // RabbitMQ delivers the message again before the question is given up.
+    arrive(true)
+    expect([delivered, claim.mock.calls.length]).toEqual([[], 1])
+    claim.mockImplementationOnce(async () => {
+      reported.push('claimed anew')
+      return { decision: 'run', attempt: 1, isStarted: true }
+    })
+    first.resolve(answer)
+    await vi.waitFor(() => expect(delivered).toHaveLength(1))
+    expect(reported).toEqual([...told, 'claimed anew'])
+    expect(settled).not.toContain('dead-letter')
+  },
+)
