@@ -117,12 +117,8 @@ export const QUESTIONS: ReadonlyMap<string, Question> = new Map<string, Question
   ],
   [
     'ojs.control.claim',
-    async (deps, { message: { queue, redelivered }, body }) => {
-      const request = parseClaim(body)
-      // Its first answer may have begun the attempt, and be lost with the connection that lost the question.
-      const again = request.again === true || (redelivered && request.keyed === true)
-      return claimAnswer(await nativeClaim(deps, { ...request, again }, queue))
-    },
+    async (deps, { message, body }) =>
+      claimAnswer(await nativeClaim(deps, parseClaim(body), message)),
   ],
   [
     'ojs.control.sync',

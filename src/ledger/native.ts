@@ -56,6 +56,8 @@ export interface NativeQuestion extends Omit<AdoptableMessage, 'adopt'> {
   workerId: string
   /** The worker has asked about this very delivery before, and got no answer. */
   isAgain: boolean
+  /** RabbitMQ has delivered the question before: it may have been answered, and the worker may have gone on since. */
+  isRepeated: boolean
   isKeyed: boolean
   /** Only a job of this queue is meant; null: of any. */
   ofQueue: string | null

@@ -70,6 +70,8 @@ export class Dispatcher {
   readonly #held = new DeliveryBuffer()
   readonly #inHand = new Map<string, InHand>()
   readonly #ended = new KnownIds<Ended>(MAX_ENDED)
+  /** Jobs whose attempt may have begun for us without being run, each with its generation. */
+  readonly #left = new KnownIds<number>(MAX_ENDED)
   /** Cancelled jobs, each with the newest generation that was cancelled. */
   readonly #cancelled = new KnownIds<number>(MAX_CANCELLED)
   /** Job messages that have waited behind an execution of the same job. */
@@ -243,7 +245,8 @@ export class Dispatcher {
     if (!hasConcurrencyKey(jobMessage)) return false
     inHand.isKeyed = true
     const shown = jobMessage.isKnown ? '' : shownForClaim(jobMessage, delivery)
-    this.#claimKeyed(inHand, { again: false, shown })
+    const again = this.#left.get(delivery.id) === delivery.generation
+    this.#claimKeyed(inHand, { again, shown })
     return true
   }
 
@@ -299,6 +302,8 @@ export class Dispatcher {
       return
     }
     const { attempt } = claimed ?? delivery
+    // An older question of ours may still be on its way, and begin it once more.
+    this.#left.set(delivery.id, delivery.generation)
     void this.#lease(inHand, jobMessage, { attempt, isRecorded: false, isStarted: true }).release()
   }
 

@@ -311,7 +311,13 @@ export function askedBy(
   message: { id: string; attempt?: number; generation?: number },
   given: Partial<NativeQuestion> = {},
 ): NativeQuestion {
-  const known = { isAgain: false, isKeyed: false, ofQueue: null, heardOn: 'default' }
+  const known = {
+    isAgain: false,
+    isRepeated: false,
+    isKeyed: false,
+    ofQueue: null,
+    heardOn: 'default',
+  }
   return {
     generation: 0,
     attempt: 1,

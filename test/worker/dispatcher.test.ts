@@ -273,6 +273,8 @@ test.each<[string, Claimed | null, string[]]>([
     first.resolve(answer)
     await vi.waitFor(() => expect(delivered).toHaveLength(1))
     expect(reported).toEqual([...told, 'claimed anew'])
+    // That question may still be on its way, and begin the attempt once more.
+    expect(claim.mock.calls.at(-1)?.[1]?.again).toBe(told.length > 0)
     expect(settled).not.toContain('dead-letter')
   },
 )

@@ -102,11 +102,11 @@ function runOrDiscard(
   return isOver ? { decision: 'discard' } : { decision: 'run', attempt }
 }
 
-/** True if an earlier claim of this very delivery has begun the attempt, and its answer was lost. */
+/** True if an earlier claim of this very message has begun the attempt, and its answer was lost. */
 export function isBegunFor(
-  { attempt, workerId }: NativeMessage,
-  row: Pick<JobRow, 'state' | 'holder' | 'workerId' | 'attempt'>,
+  { generation, attempt, workerId }: NativeMessage,
+  row: Pick<JobRow, 'state' | 'holder' | 'workerId' | 'generation' | 'attempt'>,
 ): boolean {
   const isOwn = row.state === 'active' && row.holder === 'native' && row.workerId === workerId
-  return isOwn && row.attempt >= attempt
+  return isOwn && row.generation === generation && row.attempt >= attempt
 }

@@ -42,7 +42,8 @@ export function answerNative<R extends Told>(
   const row = rows.find(id)
   if (row !== null && ofQueue !== null && row.queue !== ofQueue)
     return { decision: 'discard', attempt }
-  if (row !== null && question.isAgain && isBegunFor(question, row))
+  const mayHaveBegun = question.isAgain || (question.isRepeated && question.isKeyed)
+  if (row !== null && mayHaveBegun && isBegunFor(question, row))
     return run(rows, id, { attempt: row.attempt, isBegun: true })
   const decision = decideNativeClaim(question, row, {
     now: terms.now,
@@ -75,6 +76,9 @@ function mayRun<R extends Told>(
 ): NativeAnswer {
   const { id, adopt, isKeyed, heardOn } = question
   if (rows.isPaused(row?.queue ?? heardOn)) return { decision: 'requeue', attempt }
+  // It would begin an attempt that nobody runs, if the worker has lost the message since. One that has not gives it back,
+  // and asks anew.
+  if (question.isRepeated && isKeyed) return { decision: 'requeue', attempt }
   if (isKeyed && row === null && adopt !== undefined) {
     const isJob = rows.adopt({ ...question, adopt })
     return isJob ? answerNative(rows, question, terms) : { decision: 'discard', attempt }

@@ -1,4 +1,5 @@
 /** May a native worker run a redelivered message? Answers run, drop, discard or requeue. */
+import type { ControlMessage } from '../../broker/broker.ts'
 import type { Checkpoint } from '../../job/job.ts'
 import type { NativeClaim } from '../../job/request.ts'
 import type { NativeQuestion } from '../../ledger/native.ts'
@@ -23,17 +24,17 @@ export interface NativeClaimAnswer {
 /**
  * Decides whether a native worker may run a redelivered job message (docs/architecture.md §5), in one write
  * (`NativeLedger.claimNative`). Waits for earlier reports to be committed. Rejects when the ledger cannot be used.
- * `heardOn`: the queue whose control queue the claim came by. If it may not be about this job, its message is
- * none of the job: `discard`.
+ * `message`: the question itself. If the queue whose control queue it came by may not be about this job, its message
+ * is none of the job: `discard`.
  */
 export async function nativeClaim(
   deps: Deps,
   request: NativeClaim,
-  heardOn: string,
+  message: Pick<ControlMessage, 'queue' | 'redelivered'>,
 ): Promise<NativeClaimAnswer> {
   await earlierWrites(deps)
   const requestId = deps.newId()
-  const claimed = await deps.ledger.claimNative(questionOf(deps, request, heardOn), {
+  const claimed = await deps.ledger.claimNative(questionOf(deps, request, message), {
     now: deps.clock.now(),
     wall: deps.clock.wall(),
     workerId: request.worker_id,
@@ -46,12 +47,17 @@ export async function nativeClaim(
   return { decision, attempt, ...(isBegun && { started: true }), ...(checkpoint && { checkpoint }) }
 }
 
-function questionOf(deps: Deps, request: NativeClaim, heardOn: string): NativeQuestion {
+function questionOf(
+  deps: Deps,
+  request: NativeClaim,
+  { queue: heardOn, redelivered }: Pick<ControlMessage, 'queue' | 'redelivered'>,
+): NativeQuestion {
   const { job_id: id, attempt, generation, job } = request
   const ofQueue = scopeOf(deps, heardOn)
   return {
     ...{ id, attempt, generation: generation ?? 0, workerId: request.worker_id },
-    ...{ isAgain: request.again === true, isKeyed: request.keyed === true, ofQueue, heardOn },
+    ...{ isAgain: request.again === true, isRepeated: redelivered },
+    ...{ isKeyed: request.keyed === true, ofQueue, heardOn },
     ...(ofQueue !== null && { queue: ofQueue }),
     adopt: job == null ? undefined : () => shownJob(deps, request, job, heardOn),
     reportedError: () => reportedError(request.headers ?? {}),

@@ -17,7 +17,11 @@ describe('native workers', () => {
     return report(stage.deps, { worker_id: workerId, events }, CONTEXT)
   }
   const claim = (workerId: string, id: string, attempt = 1, queue = 'default') =>
-    nativeClaim(stage.deps, { worker_id: workerId, job_id: id, attempt }, queue)
+    nativeClaim(
+      stage.deps,
+      { worker_id: workerId, job_id: id, attempt },
+      { queue, redelivered: false },
+    )
   const depth = async (queue: string) => (await stage.channel.checkQueue(queue)).messageCount
 
   describe('heartbeat', () => {
