@@ -87,7 +87,13 @@ function isMistakenArgument(error: unknown): error is Error {
 /** Exits when all output is written, or has failed: a pipe holds 64 KiB, and `exit` drops the rest. */
 function end(code: number): void {
   // An error is told a turn after the callback.
-  stdout.write('', () => stderr.write('', () => setImmediate(exit, code)))
+  written(stdout, () => written(stderr, () => setImmediate(exit, code)))
+}
+
+/** Writes nothing if nothing waits: to a full disk not even that can be written. */
+function written(stream: NodeJS.WriteStream, done: () => void): void {
+  if (stream.writableLength === 0) done()
+  else stream.write('', done)
 }
 
 stdout.on('error', (error: NodeJS.ErrnoException) => {

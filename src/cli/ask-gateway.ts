@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 import { readTls } from '../http/access/tls.ts'
 import { describeError, redactUrls } from '../logger.ts'
 import { pathAbove } from '../sdk/transport/server-url.ts'
-import { print } from './command.ts'
+import { print, printableJson } from './command.ts'
 
 /** `recover` is answered only when the row of every job of the queue is rewritten, perhaps a million. */
 const SILENCE_MS = 300_000
@@ -46,8 +46,9 @@ export async function askGateway(
     console.error(`No gateway answers at ${shown} (${answered}). Is it running? See ${names}.`)
     return 1
   }
-  if (answered.isDone) print(answered.body)
-  else console.error(answered.body)
+  const answer = printableJson(answered.body)
+  if (answered.isDone) print(answer)
+  else console.error(answer)
   return answered.isDone ? 0 : 1
 }
 

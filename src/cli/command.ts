@@ -11,6 +11,9 @@ export interface Command {
   run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number>
 }
 
+/** What moves the cursor, or changes the order in which text is read. */
+const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
+
 /** Prints to stdout. Not with `console`, which says nothing when a file cannot take it. */
 export function print(text: string): void {
   stdout.write(`${text}\n`)
@@ -27,8 +30,19 @@ export function complain(error: unknown): void {
  * a queue chooses them: escape sequences in them would move the cursor and overwrite other text.
  */
 export function printable(line: string): string {
-  return line.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
+  return line.replace(UNSAFE, (character) => {
     const code = character.codePointAt(0) ?? 0
     return `\\u{${code.toString(16)}}`
   })
+}
+
+/** The same for JSON text, which means the same afterwards; its line breaks stay. */
+export function printableJson(text: string): string {
+  return text.replace(UNSAFE, (character) => (character === '\n' ? character : escaped(character)))
+}
+
+/** By UTF-16 units, as JSON escapes. */
+function escaped(character: string): string {
+  const units = Array.from({ length: character.length }, (_, index) => character.charCodeAt(index))
+  return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('')
 }

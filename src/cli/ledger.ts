@@ -20,8 +20,12 @@ export const ledgerCommand: Command = {
       if (action === 'check' && places.length === 1) return await check(places, env, logger)
       if (action === 'copy' && places.length === 2) return await copy(places, env, logger)
     } catch (error) {
-      if (error instanceof ConfigError) console.error(printable(error.message))
-      else complain(error)
+      // Of a name of a ledger, or of what it stands for: nothing was opened.
+      if (error instanceof ConfigError) {
+        console.error(printable(error.message))
+        return 2
+      }
+      complain(error)
       return 1
     }
     console.error(`usage: ${USAGE}`)

@@ -1,10 +1,17 @@
 /** Commands on one job, on some by their ids, or on all of a filter, with a progress bar. */
+import process from 'node:process'
 import { SingleBar } from 'cli-progress'
 import type { Command } from 'commander'
-import type { BulkOperation, BulkOptions, BulkProgress, JobFilter } from '../../sdk/index.ts'
-import { print } from '../command.ts'
+import {
+  type BulkOperation,
+  type BulkOptions,
+  type BulkProgress,
+  type JobFilter,
+  OJSNotFoundError,
+} from '../../sdk/index.ts'
+import { complain, print } from '../command.ts'
 import { EXIT, Mistake } from './exit-codes.ts'
-import { type FilterOptions, filterOf, integer, withFilters } from './filters.ts'
+import { count, type FilterOptions, filterOf, withFilters } from './filters.ts'
 import { printTable } from './output.ts'
 import type { Session } from './session.ts'
 
@@ -20,7 +27,7 @@ export function withMany(command: Command): Command {
   return withFilters(command)
     .option('--dry-run', 'change nothing, and say how many jobs match')
     .option('--yes', 'act on all jobs of the filter')
-    .option('--limit <number>', 'at most so many jobs', integer)
+    .option('--limit <number>', 'at most so many jobs', count)
     .option('--detach', 'do not wait for the end')
 }
 
@@ -63,19 +70,46 @@ function requireOneWay(ids: readonly string[], filter: JobFilter): void {
 
 /** Nothing is drawn where nobody looks: the bar is for a terminal only. */
 async function watched(operation: BulkOperation): Promise<BulkProgress> {
+  if (operation.id === null) return operation.progress
   const format = '{bar} {percentage} % | {value}/{total} jobs | {eta_formatted}'
   const bar = new SingleBar({ format, hideCursor: true, clearOnComplete: true })
   const { expected = operation.progress.matched } = operation.progress
+  const goesOn = () => {
+    bar.stop()
+    complain(
+      `the operation goes on in the server; how far it is: ojs-rabbitmq operations show ${operation.id}`,
+    )
+  }
+  const unwatch = beforeSignal(goesOn)
   bar.start(Math.max(1, expected), 0)
   try {
     for await (const { matched } of operation) {
       bar.setTotal(Math.max(1, expected, matched))
       bar.update(matched)
     }
+  } catch (error) {
+    if (!(error instanceof OJSNotFoundError)) goesOn()
+    throw error
   } finally {
     bar.stop()
+    unwatch()
   }
   return operation.progress
+}
+
+/** Calls `before` when one of these signals comes, which then ends the process as it ends others. Returns the undoing. */
+function beforeSignal(before: () => void): () => void {
+  const signals = ['SIGINT', 'SIGTERM'] as const
+  const onSignal = (signal: NodeJS.Signals) => {
+    before()
+    undo()
+    process.kill(process.pid, signal)
+  }
+  const undo = () => {
+    for (const signal of signals) process.off(signal, onSignal)
+  }
+  for (const signal of signals) process.on(signal, onSignal)
+  return undo
 }
 
 function showPreview(session: Session, progress: BulkProgress): number {

@@ -2,7 +2,7 @@
 import { filterParameters } from '../../sdk/client/job-filter.ts'
 import { query } from '../../sdk/transport/request.ts'
 import { actOnMany, type ManyOptions, withMany } from './act-on-many.ts'
-import { type FilterOptions, filterOf, integer, withFilters } from './filters.ts'
+import { count, type FilterOptions, filterOf, withFilters } from './filters.ts'
 import type { Group } from './group.ts'
 
 const COLUMNS = ['id', 'type', 'queue', 'attempt', 'discarded_at', 'error.code', 'error.message']
@@ -11,11 +11,11 @@ export const deadLettersGroup: Group = {
   build(group, run) {
     withFilters(group.command('list'))
       .description('list dead letters; --since and --until are about when they died')
-      .option('--limit <number>', 'at most so many', integer, 50)
+      .option('--limit <number>', 'at most so many', count, 50)
       .action(
-        run((session, options: FilterOptions & { limit: number }) => {
+        run((session, { limit, ...options }: FilterOptions & { limit: number }) => {
           const path = `/dead-letter${query(filterParameters(filterOf(options)))}`
-          return session.list(session.items(path, 'jobs', options.limit), COLUMNS)
+          return session.list(session.items(path, 'jobs', limit + 1), COLUMNS, limit)
         }),
       )
     withFilters(group.command('stats'))

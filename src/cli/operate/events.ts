@@ -2,9 +2,9 @@
 import type { EventsOptions } from '../../sdk/index.ts'
 import { complain, printable } from '../command.ts'
 import { EXIT } from './exit-codes.ts'
-import { integer } from './filters.ts'
+import { count as counted } from './filters.ts'
 import type { Group } from './group.ts'
-import { printEach } from './output.ts'
+import { documentOf, printEach } from './output.ts'
 
 interface TailOptions {
   queue?: string
@@ -23,14 +23,14 @@ export const eventsGroup: Group = {
       .option('--job <id>', 'the changes of one job')
       .option('--types <types>', "several with commas; 'job.*': by prefix")
       .option('--last-event-id <id>', 'go on behind this event')
-      .option('--count <number>', 'end after so many', integer)
+      .option('--count <number>', 'end after so many', counted)
       .action(
         run(async (session, options: TailOptions) => {
           const { queue, job: jobId, types, lastEventId, count } = options
           const ends = new AbortController()
           const asked = { queue, jobId, types: types?.split(','), lastEventId, ...connecting() }
           const events = session.client.events({ ...asked, signal: ends.signal })
-          const shown = session.isJson ? JSON.stringify : lineOf
+          const shown = session.isJson ? documentOf : lineOf
           await printEach(linesOf(events, shown, count), ends)
           return EXIT.done
         }),

@@ -72,6 +72,13 @@ export function integer(text: string): number {
   throw new InvalidArgumentError('It must be an integer.')
 }
 
+/** Of a list or an action: none would be no answer. */
+export function count(text: string): number {
+  const number = integer(text)
+  if (number > 0) return number
+  throw new InvalidArgumentError('It must be 1 or more.')
+}
+
 export function json(text: string): unknown {
   let value: unknown
   try {

@@ -3,7 +3,15 @@ import type { Command } from 'commander'
 import type { Job } from '../../sdk/index.ts'
 import { print } from '../command.ts'
 import { actOnMany, type ManyOptions, withMany } from './act-on-many.ts'
-import { type FilterOptions, filterOf, integer, json, jsonObject, withFilters } from './filters.ts'
+import {
+  count,
+  type FilterOptions,
+  filterOf,
+  integer,
+  json,
+  jsonObject,
+  withFilters,
+} from './filters.ts'
 import type { Group } from './group.ts'
 import { type Session, segment } from './session.ts'
 
@@ -19,11 +27,13 @@ export const jobsGroup: Group = {
   build(group, run) {
     withFilters(group.command('list'))
       .description('list jobs, the newest first')
-      .option('--limit <number>', 'at most so many', integer, 50)
+      .option('--limit <number>', 'at most so many', count, 50)
       .option('--sort <by>', 'created_at, scheduled_at, priority or updated_at')
       .option('--order <order>', 'asc or desc')
       .action(
-        run((session, options: ListOptions) => session.list(found(session, options), COLUMNS)),
+        run((session, options: ListOptions) =>
+          session.list(found(session, options), COLUMNS, options.limit),
+        ),
       )
     group
       .command('show <id>')
@@ -70,16 +80,10 @@ export const jobsGroup: Group = {
   },
 }
 
-async function* found({ client }: Session, options: ListOptions): AsyncGenerator<Job> {
+/** All that match, in pages that have the one after the last that is shown. */
+function found({ client }: Session, options: ListOptions): AsyncIterable<Job> {
   const { limit, sort, order } = options
-  let left = limit
-  if (left <= 0) return
-  const query = { ...filterOf(options), sort, order, limit: Math.min(100, limit) }
-  for await (const job of client.jobs.list(query)) {
-    yield job
-    left -= 1
-    if (left === 0) return
-  }
+  return client.jobs.list({ ...filterOf(options), sort, order, limit: Math.min(100, limit + 1) })
 }
 
 type Build = Group['build']

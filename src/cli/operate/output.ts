@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { stdout } from 'node:process'
 import Table from 'cli-table3'
-import { print, printable } from '../command.ts'
+import { print, printable, printableJson } from '../command.ts'
 
 export type Row = readonly unknown[]
 
@@ -35,6 +35,11 @@ export async function printEach(
   } finally {
     stdout.off('error', onError)
   }
+}
+
+/** One JSON document in a line. */
+export function documentOf(thing: unknown): string {
+  return printableJson(JSON.stringify(thing))
 }
 
 /** `head` null: a table of members, whose values are not cut. */

@@ -1,9 +1,9 @@
 /** What every operator's command has: the server with its key, and how it prints. */
 import { readFileSync } from 'node:fs'
 import { HttpTransport, OJSClient } from '../../sdk/index.ts'
-import { print } from '../command.ts'
+import { complain, print } from '../command.ts'
 import { Mistake } from './exit-codes.ts'
-import { printEach, printTable, type Row } from './output.ts'
+import { documentOf, printEach, printTable, type Row } from './output.ts'
 import { type TlsOptions, tlsFetch } from './tls-fetch.ts'
 
 /** The options that every command takes. */
@@ -57,12 +57,16 @@ export class Session {
     }
   }
 
-  /** A list: as a table of these columns, or whole, one JSON document in a line. */
-  async list(items: AsyncIterable<Json>, columns: readonly string[]): Promise<number> {
-    if (this.isJson) await printEach(documentsOf(items))
+  /**
+   * A list: as a table of these columns, or whole, one JSON document in a line. If there are more than `most`, it
+   * says so on stderr: nobody should take a part for all.
+   */
+  async list(items: AsyncIterable<Json>, columns: readonly string[], most = MOST): Promise<number> {
+    const shown = first(most, items)
+    if (this.isJson) await printEach(documentsOf(shown))
     else {
       const rows: Row[] = []
-      for await (const item of items) rows.push(columns.map((column) => at(item, column)))
+      for await (const item of shown) rows.push(columns.map((column) => at(item, column)))
       printTable(columns.map(titleOf), rows)
     }
     return 0
@@ -70,14 +74,23 @@ export class Session {
 
   /** One thing: its members in a table of two columns, or as JSON. */
   show(thing: object): number {
-    if (this.isJson) print(JSON.stringify(thing))
+    if (this.isJson) print(documentOf(thing))
     else printTable(null, Object.entries(thing))
     return 0
   }
 }
 
 async function* documentsOf(items: AsyncIterable<Json>): AsyncGenerator<string> {
-  for await (const item of items) yield JSON.stringify(item)
+  for await (const item of items) yield documentOf(item)
+}
+
+async function* first(most: number, items: AsyncIterable<Json>): AsyncGenerator<Json> {
+  let left = most
+  for await (const item of items) {
+    if (left === 0) return complain(`only the first ${most} are shown; see --limit`)
+    yield item
+    left -= 1
+  }
 }
 
 /** The member of an item at `a.b`. */
