@@ -161,6 +161,7 @@ async function run(deps: Deps, received: Received): Promise<void> {
   try {
     await COMMANDS.get(message.type)?.(deps, received)
   } catch (error) {
+    if (error instanceof OjsError && error.status === 413) throw new Malformed('too_large', error)
     if (!(error instanceof OjsError) || error.retryable || isRefused(error)) throw error
     deps.logger.debug(
       { err: error, type: message.type, ...context },

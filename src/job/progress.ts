@@ -1,10 +1,12 @@
 /** How far a running job is, by its own words: what a report changes, and what is shown of it later. */
+import { OjsError } from '../errors.ts'
 import type { JobStanding } from './job.ts'
+import { utf8Bytes } from './values/limits.ts'
 
 /** The largest checkpoint as JSON text in UTF-8 (OJS durable execution). */
 export const MAX_CHECKPOINT_BYTES = 1_048_576
 /** The largest `data` of a progress report as JSON text in UTF-8. */
-export const MAX_PROGRESS_DATA_BYTES = 65_536
+const MAX_PROGRESS_DATA_BYTES = 65_536
 /** In UTF-16 units; a longer message is cut. */
 export const MAX_PROGRESS_MESSAGE = 1_000
 /** Events about the progress of one job come no faster than this (OJS progress: at most one a second). */
@@ -75,4 +77,24 @@ export function shownProgress(
 /** Whether a job that has ended keeps its checkpoint: the retry of a dead letter goes on from it. */
 export function keepsCheckpoint({ isDeadLetter }: Pick<JobStanding, 'isDeadLetter'>): boolean {
   return isDeadLetter
+}
+
+/** A checkpoint as JSON text. Throws 413 if it is too large. */
+export function checkpointText(state: unknown, field: string): string {
+  return textWithin(state, MAX_CHECKPOINT_BYTES, field)
+}
+
+/** The `data` of a progress report as JSON text. Throws 413 if it is too large. */
+export function dataText(data: unknown): string {
+  return textWithin(data, MAX_PROGRESS_DATA_BYTES, 'data')
+}
+
+function textWithin(value: unknown, maxBytes: number, field: string): string {
+  const text = JSON.stringify(value)
+  const bytes = utf8Bytes(text)
+  if (bytes <= maxBytes) return text
+  throw new OjsError('invalid_request', `The '${field}' field is larger than ${maxBytes} bytes.`, {
+    status: 413,
+    details: { field, reason: 'payload_too_large', actual_bytes: bytes, max_bytes: maxBytes },
+  })
 }

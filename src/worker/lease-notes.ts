@@ -1,5 +1,10 @@
 /** Progress and checkpoints of a native worker's job, by control message. */
 import type { LiveDelivery } from '../broker/consume/delivery.ts'
+import { OjsError } from '../errors.ts'
+import { checkpointText, dataText } from '../job/progress.ts'
+import { parseJsonObject } from '../schemas/json/json-text.ts'
+import { parseNativeCheckpoint, parseNativeProgress } from '../schemas/requests/progress.ts'
+import { errorOfAnswer } from '../sdk/transport/errors.ts'
 import type { LeaseNotes, ProgressNote } from '../sdk/worker/notes.ts'
 
 export interface AmqpNotesDeps {
@@ -27,11 +32,16 @@ export class AmqpNotes implements LeaseNotes {
   }
 
   progress(note: ProgressNote): Promise<void> {
-    return this.#tell('ojs.control.progress', note)
+    return this.#tell('ojs.control.progress', note, (body) => {
+      const { data } = parseNativeProgress(body)
+      if (data != null) dataText(data)
+    })
   }
 
   async checkpoint(state: unknown): Promise<void> {
-    await this.#tell('ojs.control.checkpoint', { state })
+    await this.#tell('ojs.control.checkpoint', { state }, (body) => {
+      checkpointText(parseNativeCheckpoint(body).state, 'state')
+    })
     this.#last = { state }
   }
 
@@ -45,10 +55,28 @@ export class AmqpNotes implements LeaseNotes {
     return found.state
   }
 
-  async #tell(type: string, note: object): Promise<void> {
+  /** `check` throws what the gateway would refuse: there is no answer, so nobody else could tell the handler. */
+  async #tell(
+    type: string,
+    note: object,
+    check: (body: Record<string, unknown>) => void,
+  ): Promise<void> {
     const { id, queue, generation } = this.#delivery()
     const attempt = { job_id: id, generation, attempt: this.#attempt, worker_id: this.#workerId() }
-    if (await this.#deps.tell(queue, type, { ...attempt, ...note })) return
+    const body = { ...attempt, ...note }
+    try {
+      check(parseJsonObject(Buffer.from(JSON.stringify(body))))
+    } catch (error) {
+      throw asAnswered(error)
+    }
+    if (await this.#deps.tell(queue, type, body)) return
     throw new Error(`RabbitMQ has not confirmed a message of the type ${type}.`)
   }
+}
+
+/** The error that an HTTP worker would get. */
+function asAnswered(error: unknown): unknown {
+  if (!(error instanceof OjsError)) return error
+  const { code, message, retryable, details, status } = error
+  return errorOfAnswer({ status, body: { error: { code, message, retryable, details } } }) ?? error
 }

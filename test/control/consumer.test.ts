@@ -56,6 +56,17 @@ describe('a control message', () => {
     expect(heard).toEqual([['received', 'ojs.control.cancel']])
   })
 
+  it.each([
+    ['ojs.control.checkpoint', { state: 'x'.repeat(MAX_BYTES) }],
+    ['ojs.control.progress', { data: { text: 'x'.repeat(70_000) } }],
+    ['ojs.control.progress', { checkpoint: 'x'.repeat(MAX_BYTES) }],
+  ])('%s with more than is kept counts as malformed', async (type, more) => {
+    const { id } = await fetched(harness.ledger)
+    const sent = message(type, { job_id: id, attempt: 1, worker_id: 'w', ...more })
+    expect(await take(sent)).toBe('malformed')
+    expect(heard).toEqual([['malformed', type, 'too_large']])
+  })
+
   it('about an ended or unknown job is handled without a reply', async () => {
     const { id } = await fetched(harness.ledger)
     await take(cancel(id))

@@ -1,8 +1,8 @@
 /** CHECKPOINT: a running job stores from where its next attempt can go on. */
 import { savesWhileWaiting } from '../../dialect.ts'
-import { notFound, OjsError } from '../../errors.ts'
+import { notFound } from '../../errors.ts'
 import type { Checkpoint } from '../../job/job.ts'
-import { MAX_CHECKPOINT_BYTES } from '../../job/progress.ts'
+import { checkpointText } from '../../job/progress.ts'
 import { utf8Bytes } from '../../job/values/limits.ts'
 import type { ExtendedLease } from '../../ledger/leases.ts'
 import type { Saved } from '../../ledger/progress.ts'
@@ -75,19 +75,4 @@ async function requireJob(deps: Pick<Deps, 'ledger'>, id: string): Promise<void>
 export function emitCheckpointed(deps: Deps, job: ExtendedLease, checkpoint: Checkpoint): void {
   const { sequence, state } = checkpoint
   deps.events.emit({ type: 'job.checkpointed', job, sequence, sizeBytes: utf8Bytes(state) })
-}
-
-export function checkpointText(state: unknown, field: string): string {
-  return textWithin(state, MAX_CHECKPOINT_BYTES, field)
-}
-
-/** The value as JSON text. Throws 413 if it is larger than `maxBytes` in UTF-8. */
-export function textWithin(value: unknown, maxBytes: number, field: string): string {
-  const text = JSON.stringify(value)
-  const bytes = utf8Bytes(text)
-  if (bytes <= maxBytes) return text
-  throw new OjsError('invalid_request', `The '${field}' field is larger than ${maxBytes} bytes.`, {
-    status: 413,
-    details: { field, reason: 'payload_too_large', actual_bytes: bytes, max_bytes: maxBytes },
-  })
 }

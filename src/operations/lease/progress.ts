@@ -2,7 +2,8 @@
 import { invalidField, notFound } from '../../errors.ts'
 import type { JobStanding } from '../../job/job.ts'
 import {
-  MAX_PROGRESS_DATA_BYTES,
+  checkpointText,
+  dataText,
   MAX_PROGRESS_MESSAGE,
   type ProgressNote,
   type ProgressReport,
@@ -13,7 +14,7 @@ import type { Reported } from '../../ledger/progress.ts'
 import { type ProgressRequest, parseProgress } from '../../schemas/requests/progress.ts'
 import type { Deps, RequestContext } from '../deps.ts'
 import { requireKnownJob } from '../scope.ts'
-import { checkpointText, emitCheckpointed, textWithin } from './checkpoint.ts'
+import { emitCheckpointed } from './checkpoint.ts'
 import { acknowledgeEarly } from './hand-over.ts'
 import { fenceOf, payToll } from './toll.ts'
 
@@ -87,7 +88,7 @@ function reportOf(request: ProgressRequest): ProgressReport & { checkpoint: stri
   return {
     progress: fraction,
     message: message == null ? null : storable(cut(message, MAX_PROGRESS_MESSAGE)),
-    data: data == null ? null : textWithin(data, MAX_PROGRESS_DATA_BYTES, 'data'),
+    data: data == null ? null : dataText(data),
     checkpoint: checkpoint == null ? null : checkpointText(checkpoint, 'checkpoint'),
   }
 }

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
-import { type JobContext, OJSClient, OJSWorker } from '../../../src/sdk/index.ts'
+import { type JobContext, OJSClient, type OJSError, OJSWorker } from '../../../src/sdk/index.ts'
 import { NativeWorker } from '../../../src/worker/index.ts'
 import { freshQueue, gatewayForAll } from '../../operations/harness.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
@@ -9,21 +9,33 @@ const SOON = { maxAttempts: 3, initialIntervalMs: 100, jitter: false }
 
 const { vhost, gateway } = gatewayForAll()
 const workers: { stop(): Promise<unknown> }[] = []
+const errors: unknown[] = []
+const logger = {
+  debug() {},
+  info() {},
+  warn() {},
+  error: (_text: string, { error }: Record<string, unknown>) => void errors.push(error),
+}
 afterEach(async () => {
+  errors.length = 0
   await Promise.all(workers.splice(0).map((worker) => worker.stop()))
 })
 
 const WORKERS = {
-  http: (queue: string) => new OJSWorker({ url: gateway.url, queues: [queue], logger: false }),
+  http: (queue: string) => new OJSWorker({ url: gateway.url, queues: [queue], logger }),
   native: (queue: string) =>
     new NativeWorker({
       url: vhost.url,
       queues: [queue],
-      logger: false,
+      logger,
       handleSignals: false,
       retryQueueSettleMs: 0,
       answerTimeoutMs: 10_000,
     }),
+}
+
+function nestedList(depth: number): unknown {
+  return depth === 0 ? null : [nestedList(depth - 1)]
 }
 
 describe.each(['http', 'native'] as const)('a handler of the %s worker', (kind) => {
@@ -56,6 +68,46 @@ describe.each(['http', 'native'] as const)('a handler of the %s worker', (kind) 
       [2, { page: 1 }],
       [3, { page: 2 }],
     ])
+  })
+
+  test('hears of a checkpoint that is not saved, and goes on from the one before', async () => {
+    const refused: unknown[] = []
+    const queue = await start(async (ctx) => {
+      if (ctx.attempt > 1) return ctx.lastCheckpoint()
+      await ctx.checkpoint({ page: 1, text: 'é'.repeat(524_000) })
+      for (const [text, depth] of [
+        ['é'.repeat(524_288), 1],
+        ['', 32],
+      ] as const) {
+        const state = { page: 2, text, nested: nestedList(depth) }
+        await ctx.checkpoint(state).catch((error: OJSError) => {
+          refused.push([error.name, error.code, error.status, error.message])
+        })
+      }
+      throw new Error('not yet')
+    })
+    const client = new OJSClient({ url: gateway.url })
+    const { id } = await client.enqueue('test.job', [], { queue, retry: SOON })
+    const { result } = await client.result(id, { timeoutMs: 60_000 })
+    expect(result).toMatchObject({ page: 1 })
+    const name = 'OJSValidationError'
+    const large = "The 'state' field is larger than 1048576 bytes."
+    const deep = 'The body nests deeper than 32 levels.'
+    expect(refused).toEqual([
+      [name, 'invalid_request', 413, large],
+      [name, 'invalid_request', 400, deep],
+    ])
+  })
+
+  test('warns of progress that is not kept', async () => {
+    const queue = await start(async (ctx) => {
+      ctx.progress(0.1, { data: { text: 'x'.repeat(70_000) } })
+    })
+    const client = new OJSClient({ url: gateway.url })
+    const { id } = await client.enqueue('test.job', [], { queue })
+    await client.result(id, { timeoutMs: 60_000 })
+    await eventually(async () => errors.length > 0)
+    expect(String(errors)).toContain("The 'data' field is larger than 65536 bytes.")
   })
 
   test('tells how far it is', async () => {
