@@ -1,5 +1,5 @@
-// A native worker in Go: takes jobs, reports their start and outcome, acknowledges; claims redelivered jobs,
-// and sends heartbeats. See docs/reference/control-protocol.md. The gateway does the rest: retries, delays and dead letters.
+// A native worker in Go: claims jobs, reports their start and outcome, acknowledges, and sends heartbeats. See
+// docs/reference/control-protocol.md. The gateway does the rest: retries, delays and dead letters.
 //
 //	AMQP_URL=amqp://guest:guest@127.0.0.1:5672/%2Fojs OJS_QUEUE=email go run worker.go
 package main
@@ -33,6 +33,8 @@ const (
 	maxBeat      = 5 * time.Second
 	minBeat      = 50 * time.Millisecond
 	maxMessage   = 10_000
+	maxResult    = 1 << 20
+	maxDepth     = 31
 	// The largest job that fits into a report. The gateway takes reports of 7 MiB by default.
 	maxShown = 7<<20 - 64<<10
 )
@@ -152,9 +154,21 @@ func tellable(result any, err error) (any, error) {
 	text, err := json.Marshal(result)
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	for err == nil {
+	if len(text) > maxResult {
+		err = errors.New("it is too large")
+	}
+	for depth := 0; err == nil; {
 		var token json.Token
 		token, err = decoder.Token()
+		switch token {
+		case json.Delim('['), json.Delim('{'):
+			depth++
+		case json.Delim(']'), json.Delim('}'):
+			depth--
+		}
+		if depth > maxDepth {
+			err = errors.New("it is too deep")
+		}
 		if number, isNumber := token.(json.Number); isNumber && !isExact(number.String()) {
 			err = fmt.Errorf("%s is beyond 2^53", number)
 		}
@@ -262,8 +276,9 @@ type decision struct {
 	Attempt  int32  `json:"attempt"`
 }
 
-// claim asks what to do with a redelivered job, which may run elsewhere, be over, or have no attempts left: then
-// its earlier attempts have killed their workers. If no gateway answers, the job runs.
+// claim asks what to do with a job. It may be over (also cancelled), its message may be void because an operator has
+// given the job another priority or has retried it, and a redelivered one may run elsewhere, or have no attempts left:
+// then its earlier attempts have killed their workers. If no gateway answers, the job runs.
 func (r *reporter) claim(j job, attempt int32) (decision, error) {
 	r.asking.Lock()
 	defer r.asking.Unlock()
@@ -271,7 +286,7 @@ func (r *reporter) claim(j job, attempt int32) (decision, error) {
 	if time.Now().Before(r.silent) {
 		return answer, nil
 	}
-	question := fmt.Sprintf("%s-%d", j.ID, time.Now().UnixNano())
+	question := strconv.FormatInt(time.Now().UnixNano(), 36)
 	err := r.tell("ojs.control.claim", map[string]any{
 		"job_id": j.ID, "generation": j.Generation, "attempt": attempt,
 	}, question)
@@ -292,10 +307,11 @@ func (r *reporter) claim(j job, attempt int32) (decision, error) {
 			if json.Unmarshal(d.Body, &got) == nil && got.Decision != "" {
 				return got, nil
 			}
+			return answer, nil // an error: of an id that no job of a gateway has, for example
 		case <-late:
+			r.silent = time.Now().Add(silence)
+			return answer, nil
 		}
-		r.silent = time.Now().Add(silence)
-		return answer, nil
 	}
 }
 
@@ -381,29 +397,28 @@ func handle(r *reporter, d amqp.Delivery) error {
 		return d.Nack(false, false)
 	}
 	attempt := attemptOf(d.Headers)
-	if d.Redelivered {
-		answer, err := r.claim(j, attempt)
-		if err != nil {
-			return err
-		}
-		switch answer.Decision {
-		case "drop":
-			return d.Ack(false)
-		case "discard":
-			return d.Nack(false, false)
-		case "requeue": // the queue is paused
-			time.Sleep(250 * time.Millisecond)
-			return d.Nack(false, true)
-		}
-		attempt = answer.Attempt
+	// Only redelivered messages must be claimed by a worker that asks for the tombstones when it starts, and hears of
+	// later ones. This one does neither.
+	answer, err := r.claim(j, attempt)
+	if err != nil {
+		return err
 	}
-	e := event{JobID: j.ID, Generation: j.Generation, Attempt: attempt, Event: "started"}
+	switch answer.Decision {
+	case "drop":
+		return d.Ack(false)
+	case "discard":
+		return d.Nack(false, false)
+	case "requeue": // the queue is paused; nobody tells this worker until when
+		time.Sleep(time.Second)
+		return d.Nack(false, true)
+	}
+	e := event{JobID: j.ID, Generation: j.Generation, Attempt: answer.Attempt, Event: "started"}
 	// Confirmed before the handler runs: if the job kills this program, the attempt counts, and the claim of its
 	// redelivery answers the next attempt until there are none left.
 	if err := r.begin(j, e); err != nil {
 		return err
 	}
-	result, failure := outcome(j, attempt)
+	result, failure := outcome(j, answer.Attempt)
 	if failure != nil && len(d.Body) > maxShown {
 		log.Printf("%s is too large to be shown: %s", j.ID, failure.Message)
 		r.forget(j)
@@ -469,6 +484,7 @@ func work(url, queue string) error {
 	stopping := make(chan struct{})
 	go func() {
 		<-stop
+		signal.Stop(stop) // a second one ends the program at once
 		close(stopping)
 		time.AfterFunc(grace(), func() {
 			log.Print("jobs still run; the next worker runs them again, as the next attempt")

@@ -26,6 +26,7 @@ WORKER_ID = os.environ.get('WORKER_ID', f'python-{uuid.uuid4().hex[:12]}')
 HEARTBEAT_S = float(os.environ.get('HEARTBEAT_S', '5'))
 CONCURRENCY = int(os.environ.get('CONCURRENCY', '5'))
 GRACE_S = float(os.environ.get('GRACE_S', '25'))
+CLOSE_S = 2  # to give jobs back and close, after that
 ANSWER_S = 1
 SILENCE_S = 30
 LEASE_MS = 30_000  # of a job that names none: OJS_VISIBILITY_TIMEOUT_MS of the gateway
@@ -143,6 +144,14 @@ class Worker:
                 self.disconnect()
         for run in self.runs.values():
             run.stop.set()  # cannot be given back: these jobs run again, as the next attempt
+
+    def end_late(self):
+        """Ends the process if the broker hangs. pika would wait for it as long as the connection lives."""
+        while self.state != 'terminate':
+            time.sleep(0.2)
+        time.sleep(GRACE_S + CLOSE_S)
+        print('the broker does not answer; jobs that still run here run again', flush=True)
+        os._exit(0)
 
     def pause(self, seconds):
         until = time.monotonic() + seconds
@@ -539,8 +548,16 @@ def depth(value):
 
 def main():
     worker = Worker(os.environ['AMQP_URL'])
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: worker.direct('terminate'))
+    numbers = (signal.SIGTERM, signal.SIGINT)
+
+    def on_signal(*_):
+        worker.direct('terminate')
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
+
+    for number in numbers:
+        signal.signal(number, on_signal)
+    threading.Thread(target=worker.end_late, daemon=True).start()
     worker.work()
 
 

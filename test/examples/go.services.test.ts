@@ -5,6 +5,7 @@ import { beforeAll, expect, test } from 'vitest'
 import { DEBIAN_GO, DEBIAN_GOPATH } from '../../scripts/test/environment.mjs'
 import { ROOT, scratchDir } from '../sdk/bundle.ts'
 import {
+  asClient,
   Example,
   expectKeptDead,
   expectUsualJobs,
@@ -35,6 +36,7 @@ func (mute) Error() string { panic("no text") }
 func hostile(j job, attempt int32) (any, error) {
 	var what string
 	_ = json.Unmarshal(j.Args[0], &what)
+	fmt.Println("ran " + j.ID)
 	switch what {
 	case "panic":
 		var none map[string]int
@@ -69,17 +71,26 @@ const RESULTS = `package main
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 )
 
+func nested(depth int) any {
+	if depth == 0 {
+		return 1
+	}
+	return []any{nested(depth - 1)}
+}
+
 func TestResults(t *testing.T) {
 	bad := []any{math.NaN(), make(chan int), map[string]any{"id": int64(1) << 53}, []uint64{1 << 63}}
+	bad = append(bad, nested(32), strings.Repeat("x", 1<<20))
 	for _, result := range bad {
 		if _, err := tellable(result, nil); !errors.Is(err, errPermanent) {
 			t.Errorf("%v: %v", result, err)
 		}
 	}
-	good := []any{nil, 1<<53 - 1, -1.5e300, "9007199254740993", []any{map[string]any{"1e9": 0.1}}}
+	good := []any{nested(31), strings.Repeat("x", 1<<20-2), nil, 1<<53 - 1, -1.5e300, "9007199254740993", []any{map[string]any{"1e9": 0.1}}}
 	for _, result := range good {
 		if told, err := tellable(result, nil); err != nil || told == nil && result != nil {
 			t.Errorf("%v: %v", result, err)
@@ -160,6 +171,31 @@ test('a job that kills the Go worker is tried as often as its policy says', asyn
   })
 })
 
+test('the Go worker runs no message that a change of its job has made void', async () => {
+  const client = stage.client()
+  const { id: again } = await client.enqueue('email.send', 'fine', once)
+  await client.cancelJob(again)
+  await stage.gateway.request('POST', `/ojs/v1/admin/jobs/${again}/retry`, {})
+  const { id: urgent } = await client.enqueue('email.send', 'fine', once)
+  await stage.gateway.request('PATCH', `/ojs/v1/admin/jobs/${urgent}`, { priority: 9 })
+  const { id: cancelled } = await client.enqueue('email.send', 'fine', once)
+  await client.cancelJob(cancelled)
+
+  const waiting = () =>
+    asClient(stage, async ({ channel }) => {
+      return (await channel.checkQueue('ojs.queue.email')).messageCount
+    })
+  await expect.poll(waiting).toBe(5)
+  const example = new Example(hostile, [], stage.env())
+  await withExample(example, () => example.until(async () => (await waiting()) === 0))
+  // It has ended, and with that all that it had begun.
+  const ran = example.output.match(/(?<=^ran ).*$/gm)
+  expect(ran).toHaveLength(2)
+  expect(new Set(ran)).toEqual(new Set([again, urgent]))
+  for (const id of [again, urgent])
+    expect(await client.getJob(id)).toMatchObject({ state: 'completed' })
+})
+
 test('the Go worker keeps a lease that is shorter than its job, and ends while a handler hangs', async () => {
   const env = { ...stage.env(), GRACE_S: '0.2' }
   await withExample(new Example(hostile, [], env), async (example) => {
@@ -171,5 +207,12 @@ test('the Go worker keeps a lease that is shorter than its job, and ends while a
     const job = await client.getJob(id)
     expect([job.attempt, job.errors ?? []]).toEqual([1, []])
     expect(await client.getJob(hanging.id)).toMatchObject({ state: 'active' })
+  })
+})
+
+test('the Go worker survives a message with an id that no claim can be about', async () => {
+  await withExample(new Example(program, [], stage.env()), async (example) => {
+    await publishJob(stage, { id: 'x'.repeat(300) })
+    await expectUsualJobs(stage, example)
   })
 })

@@ -7,7 +7,7 @@ import { OJSClient } from '../../src/sdk/index.ts'
 import { gatewayForAll } from '../operations/harness.ts'
 import { type ControlClient, connectControl } from '../support/gateway/control.ts'
 
-const STOP_MS = 30_000
+export const STOP_MS = 30_000
 
 /** A vhost, a gateway on it and a client of the gateway, for all tests of a file. */
 export function stageForAll() {

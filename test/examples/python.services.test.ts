@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { DEBIAN_PYTHON } from '../../scripts/test/environment.mjs'
 import { ROOT } from '../sdk/bundle.ts'
 import { createVhost } from '../support/broker/rabbit.ts'
+import { TcpProxy } from '../support/broker/tcp-proxy.ts'
 import { startTestGateway } from '../support/gateway/in-process.ts'
 import {
   asClient,
@@ -13,6 +14,7 @@ import {
   publishJob,
   publishText,
   runJob,
+  STOP_MS,
   stageForAll,
   withExample,
 } from './harness.ts'
@@ -304,6 +306,33 @@ describe('the Python worker, written from docs/reference/control-protocol.md', (
     await expect.poll(async () => (await stage.client().getJob(id)).state).toBe('available')
     expect(await stage.client().getJob(id)).toMatchObject({ attempt: 0 })
     await stage.client().cancelJob(id)
+  })
+
+  test('ends by itself while its broker hangs, and at once by a second signal', async () => {
+    for (const [graceS, code] of [
+      ['0.5', 0],
+      ['3600', null],
+    ] as const) {
+      const proxy = await TcpProxy.start(stage.vhost.url)
+      const env = { ...stage.env(), AMQP_URL: proxy.url, GRACE_S: graceS }
+      const example = startPython(env)
+      try {
+        const { id } = await runJob(stage, example, endless)
+        for (const direction of ['to-broker', 'to-gateway'] as const) proxy.hold(direction)
+        const begun = performance.now()
+        const ended = example.stop()
+        // Not at once: two of the same signal may count as one.
+        const again = code === null ? setInterval(() => void example.stop(), 200) : undefined
+        expect(await ended, example.output).toBe(code)
+        clearInterval(again)
+        // `stop` did not have to kill it.
+        expect(performance.now() - begun).toBeLessThan(STOP_MS)
+        await stage.client().cancelJob(id)
+      } finally {
+        await example.kill()
+        await proxy.stop()
+      }
+    }
   })
 
   test('does not consume a paused queue, also after a lost connection, until it is resumed', async () => {
