@@ -39,6 +39,8 @@ export interface Workers {
 
 const TYPE = 'crash.test'
 const WAIT_MS = 300
+/** Of jobs that name no other, as the gateway has it by default. */
+const LEASE_MS = 30_000
 const PROBE_MS = 100
 /** For workers that fetch only once and must get a job, however busy the gateway is. */
 const ONE_WAIT_MS = 10_000
@@ -264,6 +266,7 @@ export class Load {
     const worker_id = `worker-${v7()}`
     while (!this.#isOver) {
       await this.#gate
+      const askedAt = Date.now()
       const answer = await client.fetch({ queues: [queue], count, worker_id, wait_ms: WAIT_MS })
       const jobs = jobsOf(answer)
       this.#noteFetch(answer, count)
@@ -273,7 +276,8 @@ export class Load {
       await Promise.all(
         jobs.map((job) => {
           const isFailed = Number(job['attempt']) <= MAX_FAILS && random.next() < failShare
-          return isFailed ? this.#fail(job, worker_id) : this.#acknowledge(job, worker_id)
+          const held = { worker_id, askedAt }
+          return isFailed ? this.#fail(job, held) : this.#acknowledge(job, held)
         }),
       )
     }
@@ -288,7 +292,7 @@ export class Load {
     }
   }
 
-  async #acknowledge({ id, attempt }: Job, worker_id: string): Promise<void> {
+  async #acknowledge({ id, attempt }: Job, { worker_id, askedAt }: Held): Promise<void> {
     const lease = { job_id: id, worker_id, attempt }
     this.journal.acking(id)
     const answer = await this.#settle('ack', { ...lease, result: resultFor(id) })
@@ -296,19 +300,20 @@ export class Load {
     // A 409 after an ACK whose answer was lost: that ACK has completed the job.
     else if (answer?.isRepeated && isConflict(answer) && answer.text.includes('completed')) {
       this.journal.acked(id)
-    } else if (answer)
-      this.journal.complain(`ACK of ${id} answered ${answer.status}: ${answer.text}`)
+    } else if (answer && isConflict(answer) && isLeaseOver(askedAt)) this.journal.abandon(id)
+    else if (answer) this.journal.complain(`ACK of ${id} answered ${answer.status}: ${answer.text}`)
     this.#changed()
   }
 
-  async #fail({ id, attempt }: Job, worker_id: string): Promise<void> {
+  async #fail({ id, attempt }: Job, { worker_id, askedAt }: Held): Promise<void> {
     const lease = { job_id: id, worker_id, attempt }
     const error = { code: 'crash.test', message: 'failed on purpose' }
     this.journal.failing(id)
     const answer = await this.#settle('nack', { ...lease, error })
     // A 409 after a NACK whose answer was lost: the job has gone on, as it should.
     const isDone = answer?.status === 200 || (answer?.isRepeated && isConflict(answer))
-    if (answer && !isDone) {
+    if (answer && !isDone && isConflict(answer) && isLeaseOver(askedAt)) this.journal.abandon(id)
+    else if (answer && !isDone) {
       this.journal.complain(`NACK of ${id} answered ${answer.status}: ${answer.text}`)
     }
     this.#changed()
@@ -331,6 +336,17 @@ export class Load {
     }
     return undefined
   }
+}
+
+/** A worker's hold on a job: who has it, and when it asked for it at the latest. */
+interface Held {
+  worker_id: string
+  askedAt: number
+}
+
+/** On a machine that is too busy even an ACK comes too late, and the job has gone on, as it should. */
+function isLeaseOver(askedAt: number): boolean {
+  return Date.now() - askedAt > LEASE_MS
 }
 
 function isConflict({ status }: Answer): boolean {
