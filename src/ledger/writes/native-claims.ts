@@ -53,6 +53,8 @@ export function answerNative<R extends Told>(
   })
   if (decision.decision === 'run') return mayRun(rows, question, row, decision.attempt, terms)
   if (decision.decision === 'drop' && row !== null) {
+    // The message may be with the lease's worker by now.
+    if (decision.handOver && question.isRepeated) return { decision: 'requeue', attempt }
     if (decision.isOver) rows.messageReturned(row, attempt)
     if (decision.handOver) rows.leaveToLedger(row)
   }

@@ -204,6 +204,13 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(await row(job.id)).toEqual(job)
     })
 
+    it('leaves the lease with its worker, which may have the message now, if the question comes again', async () => {
+      const job = await native()
+      expect(await ask(job.id, { isRepeated: true })).toEqual({ decision: 'requeue', attempt: 1 })
+      expect(await row(job.id)).toEqual(job)
+      expect(await ask(job.id)).toEqual({ decision: 'drop', attempt: 1 })
+    })
+
     it('decides by the writes before it in the same group commit', async () => {
       const job = await fetched(ledger)
       expect((await row(job.id)).messageOut).toBe(true)
