@@ -108,6 +108,22 @@ test('a copy with changes is a new job, and a refusal tells the request', async 
   })
 })
 
+test('what is selected stays so for who comes back from a job, and is nothing in another list', async () => {
+  const page = await open('/jobs')
+  const some = page.getByText('1 selected:')
+  await page.getByRole('row', { name: 'email.digest' }).getByRole('checkbox').check()
+  await some.waitFor()
+  await page.getByRole('link', { name: 'email.digest' }).click()
+  await page.getByRole('heading', { name: 'email.digest' }).waitFor()
+  await page.goBack()
+  await some.waitFor()
+  await page.getByRole('combobox', { name: 'Search jobs' }).fill('type:email.*')
+  await page.keyboard.press('Enter')
+  await page.getByText('All that match:').waitFor()
+  await page.goBack()
+  await some.waitFor()
+})
+
 test('all that match are cancelled after a dry run; others stay', async () => {
   const batch = Array.from({ length: 30 }, () => ({ type: 'bulk.job', args: [], queue: 'bulk' }))
   await gateway.request('POST', '/ojs/v1/jobs/batch', { jobs: batch })

@@ -16,6 +16,7 @@ import { BulkActions } from './bulk-actions.tsx'
 import { JobList } from './job-list.tsx'
 import { type LiveJobs, useLiveJobs } from './live-jobs.ts'
 import { SearchBox } from './search-box.tsx'
+import { useSelection } from './selection.ts'
 
 export function JobsPage(): ReactNode {
   const { q = '' } = useSearch({ from: '/jobs' })
@@ -42,7 +43,7 @@ export function JobsPage(): ReactNode {
           {t.jobs.unknown(unknown.join(' '))}
         </p>
       )}
-      {/* Another search is another list, with nothing selected. */}
+      {/* Another search is another list, with its own selection. */}
       <Found
         key={q}
         live={live}
@@ -64,7 +65,7 @@ interface FoundProps {
 }
 
 function Found({ live, filters, unclear, isSearch, onView }: FoundProps): ReactNode {
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
+  const [selected, setSelected] = useSelection()
   const { jobs } = live
   const toggle = useCallback((id: string) => {
     setSelected((before) => {
