@@ -67,13 +67,16 @@ interface FoundProps {
 function Found({ live, filters, unclear, isSearch, onView }: FoundProps): ReactNode {
   const [selected, setSelected] = useSelection()
   const { jobs } = live
-  const toggle = useCallback((id: string) => {
-    setSelected((before) => {
-      const next = new Set(before)
-      if (!next.delete(id)) next.add(id)
-      return next
-    })
-  }, [])
+  const toggle = useCallback(
+    (id: string) => {
+      setSelected((before) => {
+        const next = new Set(before)
+        if (!next.delete(id)) next.add(id)
+        return next
+      })
+    },
+    [setSelected],
+  )
   const toggleAll = () => {
     const isWhole = jobs.every(({ id }) => selected.has(id))
     setSelected(new Set(isWhole ? [] : jobs.map(({ id }) => id)))
