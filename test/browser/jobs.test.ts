@@ -81,6 +81,16 @@ test('a dead letter tells why, is retried, and the page shows it at once', async
   expect(await stateOf(scene.failed)).toBe('cancelled')
 })
 
+test('a job that is deleted elsewhere is gone from its page, and so is what could be done with it', async () => {
+  const { id } = (await gateway.push('short', { type: 'short.lived' })).body.job
+  await gateway.request('DELETE', `/ojs/v1/jobs/${id}`)
+  const page = await open(`/jobs/${id}`)
+  await page.getByRole('button', { name: 'Retry' }).waitFor()
+  await gateway.request('DELETE', `/ojs/v1/admin/jobs/${id}`)
+  await page.getByText(`Job '${id}' not found.`).waitFor()
+  expect(await page.getByRole('button', { name: 'Retry' }).count()).toBe(0)
+})
+
 test('a copy with changes is a new job, and a refusal tells the request', async () => {
   const page = await open(`/jobs/${scene.waiting}`)
   await page.getByRole('button', { name: 'Copy with changes' }).click()

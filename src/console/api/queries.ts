@@ -3,6 +3,7 @@ import {
   type InfiniteData,
   keepPreviousData,
   MutationCache,
+  type Query,
   QueryCache,
   QueryClient,
   type UseQueryResult,
@@ -15,7 +16,12 @@ const SESSION_KEY = ['GET /ojs/v1/session']
 
 /** One for the page. Whoever is told that the session is over asks who they are. */
 export const queries: QueryClient = new QueryClient({
-  queryCache: new QueryCache({ onError: onFailure }),
+  queryCache: new QueryCache({
+    onError(error, query) {
+      onFailure(error)
+      if (error instanceof ApiError && error.status === 404) forgetAnswer(query)
+    },
+  }),
   mutationCache: new MutationCache({ onError: onFailure }),
   defaultOptions: {
     queries: {
@@ -30,6 +36,11 @@ export const queries: QueryClient = new QueryClient({
 
 function onFailure(error: Error): void {
   if (error instanceof ApiError && error.status === 401) askWhoIsHere().catch(() => undefined)
+}
+
+/** What was deleted elsewhere is not shown any longer, nor what can be done with it. */
+function forgetAnswer(query: Query<unknown, unknown>): void {
+  query.setState({ data: undefined })
 }
 
 export function askWhoIsHere(): Promise<void> {
