@@ -49,7 +49,7 @@ export interface LeaseLedger {
   endOverdue(terms: OverdueTerms, decide: DecideFailure): Promise<(FailedLease | Undecided)[]>
 
   /**
-   * BEAT: extends each lease to `now` + `leaseMs`, or `now` + its own length when `leaseMs` is null.
+   * BEAT: extends each lease to `now` + `leaseMs`, its length from now on; null: to `now` + the length that it has.
    * Fence: `active`; owned by `workerId` if the claim recorded an owner; `attempt` and `generation` if given.
    * Returns what became of each, in the order of `ids`.
    */

@@ -127,7 +127,7 @@ export interface NativeBeat {
   now: number
   wall: number
   workerId: string
-  /** Null: each lease is extended by its own length. */
+  /** The length of each lease from now on; null: as it was. */
   leaseMs: number | null
   /** Lease length for a job that this heartbeat starts and that names none. Milliseconds. */
   defaultLeaseMs: number

@@ -108,13 +108,19 @@ export function completed(
   }
 }
 
-/** `leaseMs` null: the lease's own length. */
+/** `leaseMs` null: the lease is as long as it was. */
 export function extended(
   row: KeptRow,
   { now, leaseMs, ...fence }: LeaseTold & { now: number; leaseMs: number | null },
 ): Change | null {
   if (!isHeld(row, fence)) return null
-  return { leaseExpiresAt: now + (leaseMs ?? row.leaseMs ?? 0), extendedMs: leaseMs }
+  return lengthened(row, now, leaseMs)
+}
+
+/** The length holds for what extends the lease later, too. */
+export function lengthened(row: KeptRow, now: number, leaseMs: number | null): Change {
+  const extendedMs = leaseMs ?? row.extendedMs
+  return { leaseExpiresAt: now + (extendedMs ?? row.leaseMs ?? 0), extendedMs }
 }
 
 /** What becomes of a job whose attempt failed, by FAIL or because its lease ran out. */

@@ -1,6 +1,7 @@
 /** What native workers report: attempts that they start, end and give back. */
 import { isHeldByKey } from '../concurrency.ts'
 import { isHeldByLedger, type JobRow } from '../job.ts'
+import { lengthened } from './lease.ts'
 import { type Change, type KeptRow, NO_LEASE, recorded } from './row.ts'
 
 /**
@@ -142,7 +143,7 @@ export function nativeReleased(
   }
 }
 
-/** `leaseMs` null: the lease's own length. The lease gets this worker as its owner if it has none. */
+/** `leaseMs` null: the lease is as long as it was. The lease gets this worker as its owner if it has none. */
 export function nativeExtended(
   row: KeptRow,
   beat: {
@@ -157,8 +158,7 @@ export function nativeExtended(
   const isMeant = beat.ofQueue == null || row.queue === beat.ofQueue
   if (row.state !== 'active' || !isOwn || !isMeant) return null
   const { now, leaseMs, workerId } = beat
-  const leaseExpiresAt = now + (leaseMs ?? row.leaseMs ?? 0)
-  return { leaseExpiresAt, extendedMs: leaseMs, workerId: row.workerId ?? workerId }
+  return { ...lengthened(row, now, leaseMs), workerId: row.workerId ?? workerId }
 }
 
 /** For a dead letter whose job message was acknowledged, so that no nack will make its copy. */

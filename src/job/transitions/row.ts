@@ -6,7 +6,7 @@ import type { JobRow, JobStanding } from '../job.ts'
 interface Kept {
   /** Set exactly while the row is terminal, `withdrawn` included. */
   endedAt: number | null
-  /** The length that the last heartbeat named; null: none. */
+  /** The length that the last heartbeat to name one gave the lease; null: none has. */
   extendedMs: number | null
   /** Lines of `historyLine`. */
   history: string

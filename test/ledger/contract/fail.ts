@@ -285,10 +285,16 @@ export function failContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(await row(a.id)).toEqual({ ...a, leaseExpiresAt: NOW + 30_500 })
     })
 
-    it("sets the given length, even a shorter one, and keeps the lease's own length", async () => {
+    it('sets the given length, even a shorter one, which stays until another is given', async () => {
       const job = await fetched(ledger)
       await ledger.extend([job.id], { ...beat, leaseMs: 10 })
       expect(await row(job.id)).toEqual({ ...job, leaseExpiresAt: NOW + 510 })
+      await ledger.extend([job.id], { ...beat, now: NOW + 505 })
+      expect(await row(job.id)).toEqual({ ...job, leaseExpiresAt: NOW + 515 })
+      await ledger.extend([job.id], { ...beat, leaseMs: 90_000 })
+      const byWorker = { workerId: 'worker-1', ofQueue: null, waitingToo: false }
+      await ledger.checkpoints.save(job.id, byWorker, { now: NOW + 600, state: '{}' })
+      expect((await row(job.id)).leaseExpiresAt).toBe(NOW + 90_600)
     })
 
     it('works only for the owner when the claim recorded one', async () => {
@@ -501,6 +507,13 @@ export function failContract({ harness, ledger, row, plant }: UnderTest): void {
       expect(await ledger.extendLeases(NOW + 300)).toBe(0)
     })
 
+    it('extends a lease by the length that a heartbeat has given it', async () => {
+      const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 0 })
+      await ledger.extend([job.id], { now: NOW, workerId: 'worker-1', leaseMs: 9000 })
+      expect(await ledger.extendLeases(NOW + 400)).toBe(1)
+      expect((await row(job.id)).leaseExpiresAt).toBe(NOW + 9400)
+    })
+
     it('extends a short execution time although the lease is long enough', async () => {
       const job = await fetched(ledger, { visibilityTimeoutMs: 1000, timeoutMs: 500 })
       await ledger.extend([job.id], { now: NOW + 400, workerId: 'worker-1', leaseMs: 9000 })
@@ -565,7 +578,6 @@ export function failContract({ harness, ledger, row, plant }: UnderTest): void {
         const given = { visibilityTimeoutMs: 1000, timeoutMs: 0 }
         const [beaten, native] = [await fetched(ledger, given), await pushed(ledger, given)]
         const later = { now: NOW + HOUR, wall: NOW + HOUR, workerId: 'worker-1', leaseMs }
-        await ledger.extend([beaten.id], { ...later, leaseMs: 2 * HOUR })
         await ledger.extend([beaten.id], later)
         const said = { now: NOW, wall: NOW, defaultLeaseMs: 1, workerId: 'worker-1', leaseMs: null }
         await ledger.beatNative([native.id], said)

@@ -65,6 +65,13 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       expect(await outcomes([http.id])).toEqual(['extended'])
     })
 
+    it('gives a lease a length that stays', async () => {
+      const { id } = await native()
+      expect(await outcomes([id], { leaseMs: 70 })).toEqual(['extended'])
+      expect(await outcomes([id], { now: NOW + 510 })).toEqual(['extended'])
+      expect(await row(id)).toMatchObject({ leaseMs: 30_000, leaseExpiresAt: NOW + 580 })
+    })
+
     it('takes over a native lease that has no owner', async () => {
       const { id } = await native()
       await plant({ id, workerId: null })

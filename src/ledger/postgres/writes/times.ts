@@ -5,14 +5,16 @@ import { forgetTrafficAfter } from '../queues/traffic.ts'
 import { boundAnswers } from '../records/idempotency.ts'
 
 const LEASED = 'lease_expires_at IS NOT NULL AND least(lease_expires_at, timeout_at) > 0'
+/** The length that the last heartbeat to name one gave the lease, or else its first. */
+const LENGTH = 'coalesce(extended_ms, lease_ms)'
 /** The most that a lease was extended by at once. */
 const LONGEST = 'greatest(lease_ms, extended_ms)'
 
 /** See `LeaseLedger.extendLeases`. Extends the execution timeout too. */
 export function extendLeases(draft: Draft, schema: string, now: number): number {
-  const text = `UPDATE ${schema}.jobs SET lease_expires_at = greatest(lease_expires_at, $1 + lease_ms),
+  const text = `UPDATE ${schema}.jobs SET lease_expires_at = greatest(lease_expires_at, $1 + ${LENGTH}),
       timeout_at = CASE WHEN timeout_at IS NOT NULL THEN greatest(timeout_at, $1 + lease_ms) END
-    WHERE ${LEASED} AND (lease_expires_at < $1 + lease_ms OR timeout_at < $1 + lease_ms)`
+    WHERE ${LEASED} AND (lease_expires_at < $1 + ${LENGTH} OR timeout_at < $1 + lease_ms)`
   return draft.execute(text, [now])
 }
 

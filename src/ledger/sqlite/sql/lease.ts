@@ -8,8 +8,12 @@ import { JOB_COLUMNS, type RawRow } from './rows.ts'
 /** Columns that every end of a lease sets. */
 export const END_LEASE = 'lease_ms = NULL, lease_expires_at = NULL, timeout_at = NULL'
 
+/** The length that the last heartbeat to name one gave the lease, or else its first. */
+const LENGTH = 'coalesce(extended_ms, lease_ms)'
+
 /** Columns that a heartbeat sets. ?2: now; ?3: the length that it names, or NULL. */
-export const EXTEND_LEASE = 'lease_expires_at = ?2 + coalesce(?3, lease_ms), extended_ms = ?3'
+export const EXTEND_LEASE = `lease_expires_at = ?2 + coalesce(?3, ${LENGTH}),
+  extended_ms = coalesce(?3, extended_ms)`
 
 /** Parameters of every start of an attempt. `leaseMs`: from FETCH or the heartbeat; null: the job's own. */
 type Start = [workerId: string | null, leaseMs: number | null, defaultLeaseMs: number, now: number]
@@ -31,7 +35,7 @@ type StartAny = [
   line: string,
 ]
 
-/** Parameters of a heartbeat. `leaseMs` null: the lease's own length. */
+/** Parameters of a heartbeat. `leaseMs` null: the lease is as long as it was. */
 export type Extension = [id: string, now: number, leaseMs: number | null, workerId: string]
 
 /** One attempt of one generation of a job. */
@@ -66,7 +70,7 @@ const LEASE_END = 'min(lease_expires_at, coalesce(timeout_at, lease_expires_at))
 /** Condition for every lease. The range on the indexed expression makes SQLite search `jobs_lease`. */
 export const LEASED = `lease_expires_at IS NOT NULL AND ${LEASE_END} > 0`
 
-/** The most that a lease was extended by at once: a restart extends it by `lease_ms` (`extendLeases`). */
+/** The most that a lease was extended by at once. */
 const LONGEST = 'max(lease_ms, coalesce(extended_ms, 0))'
 
 /** Statements that start an attempt, change its lease, or end it without success. */
@@ -140,10 +144,10 @@ function prepareHolders(db: Database) {
     ),
     /** Extends the execution timeout too: in that time, no worker could have acknowledged its job. */
     extendLeases: db.prepare<[now: number]>(
-      `UPDATE jobs SET lease_expires_at = max(lease_expires_at, ?1 + lease_ms),
+      `UPDATE jobs SET lease_expires_at = max(lease_expires_at, ?1 + ${LENGTH}),
          timeout_at = max(timeout_at, ?1 + lease_ms)
        WHERE ${LEASED}
-         AND (lease_expires_at < ?1 + lease_ms OR timeout_at < ?1 + lease_ms)`,
+         AND (lease_expires_at < ?1 + ${LENGTH} OR timeout_at < ?1 + lease_ms)`,
     ),
     /**
      * Shortens leases that start in the future, or whose lease or execution timeout ends later than their
