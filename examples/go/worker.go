@@ -279,7 +279,7 @@ type decision struct {
 // claim asks what to do with a job. It may be over (also cancelled), its message may be void because an operator has
 // given the job another priority or has retried it, and a redelivered one may run elsewhere, or have no attempts left:
 // then its earlier attempts have killed their workers. If no gateway answers, the job runs.
-func (r *reporter) claim(j job, attempt int32) (decision, error) {
+func (r *reporter) claim(j job, attempt int32, redelivered bool) (decision, error) {
 	r.asking.Lock()
 	defer r.asking.Unlock()
 	answer := decision{"run", attempt}
@@ -288,7 +288,7 @@ func (r *reporter) claim(j job, attempt int32) (decision, error) {
 	}
 	question := strconv.FormatInt(time.Now().UnixNano(), 36)
 	err := r.tell("ojs.control.claim", map[string]any{
-		"job_id": j.ID, "generation": j.Generation, "attempt": attempt,
+		"job_id": j.ID, "generation": j.Generation, "attempt": attempt, "redelivered": redelivered,
 	}, question)
 	if err != nil {
 		return answer, err
@@ -399,7 +399,7 @@ func handle(r *reporter, d amqp.Delivery) error {
 	attempt := attemptOf(d.Headers)
 	// Only redelivered messages must be claimed by a worker that asks for the tombstones when it starts, and hears of
 	// later ones. This one does neither.
-	answer, err := r.claim(j, attempt)
+	answer, err := r.claim(j, attempt, d.Redelivered)
 	if err != nil {
 		return err
 	}
@@ -408,7 +408,7 @@ func handle(r *reporter, d amqp.Delivery) error {
 		return d.Ack(false)
 	case "discard":
 		return d.Nack(false, false)
-	case "requeue": // the queue is paused; nobody tells this worker until when
+	case "requeue": // not now; nobody tells this worker until when the queue is paused
 		time.Sleep(time.Second)
 		return d.Nack(false, true)
 	}

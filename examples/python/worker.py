@@ -363,7 +363,7 @@ class Worker:
                 return self.channel.basic_ack(tag)
             if decision == 'discard':
                 return self.channel.basic_nack(tag, requeue=False)
-            if decision == 'requeue':  # paused; the broadcast that says so may be on its way
+            if decision == 'requeue':  # not now; if paused, the broadcast that says so may be on its way
                 return self.requeue_soon(tag)
         return self.begin(run)
 

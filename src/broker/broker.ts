@@ -180,6 +180,12 @@ export interface Broker {
   controlBacklogConsumed(): boolean
 
   /**
+   * Another gateway that stands still may have been given reports about jobs of this queue, which come back when RabbitMQ
+   * gives its connection up; for 60 s at most after taking over.
+   */
+  mayReportsReturn(queue: string): boolean
+
+  /**
    * Resolves when what native workers had reported about jobs of these queues is recorded; after 5 s with false.
    * Rejects when RabbitMQ cannot be asked.
    */

@@ -390,6 +390,10 @@ export class RabbitBroker implements Broker, Service {
     return this.#consumers.control.isBacklogConsumed
   }
 
+  mayReportsReturn(queue: string): boolean {
+    return this.#consumers.control.mayReportsReturn(queue)
+  }
+
   warnings(): readonly BrokerWarning[] {
     return [this.#connections, this.#checker, this.#denials, this.#watch].flatMap((part) =>
       part.warnings(),

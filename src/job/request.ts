@@ -316,6 +316,8 @@ export interface NativeClaim {
   generation?: number | null
   attempt: number
   worker_id: string
+  /** False: RabbitMQ had not delivered the message before. */
+  redelivered?: boolean | null
   /** The worker starts no job with a concurrency key before the answer says that it has a place. */
   keyed?: boolean | null
   /** The worker has asked about this very delivery before, and got no answer. */

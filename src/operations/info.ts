@@ -1,9 +1,12 @@
 /** INFO: the whole job, read from the ledger. */
-import { notFound } from '../errors.ts'
+import { notFound, unavailable } from '../errors.ts'
 import { isErased, type JobRow } from '../job/job.ts'
 import { type ProgressNote, shownProgress } from '../job/progress.ts'
 import type { Deps } from './deps.ts'
 import { earlierWrites } from './earlier-writes.ts'
+
+const REPORTS_OUT =
+  'Another gateway that stands still may have been given reports about this job; repeat it later.'
 
 /** A job as INFO shows it. `progress`: of its current attempt. */
 export interface Info {
@@ -20,14 +23,16 @@ export async function info(deps: Pick<Deps, 'ledger'>, id: string): Promise<Info
 
 /**
  * INFO by a control message: waits for the writes of earlier messages. Rejects with 404, also for a job that
- * is not of `queue`, if the scope of control messages is one queue. The job comes with its checkpoint, which a
+ * is not of `queue`, if the scope of control messages is one queue; with 503 while earlier messages may be with a gateway
+ * that stands still. The job comes with its checkpoint, which a
  * native worker gets in no other way.
  */
 export async function infoInOrder(
-  deps: Pick<Deps, 'ledger' | 'settings'>,
+  deps: Pick<Deps, 'ledger' | 'settings' | 'broker'>,
   id: string,
   queue: string,
 ): Promise<Info> {
+  if (deps.broker.mayReportsReturn(queue)) throw unavailable(REPORTS_OUT, 'busy')
   // A failed write has changed nothing, so the read is answered all the same, for example on a full disk.
   await earlierWrites(deps).catch(() => {})
   const found = await info(deps, id)

@@ -92,16 +92,19 @@ export class GatewayRpc {
       generation,
       attempt,
       worker_id: this.#workerId(),
+      redelivered: delivery.redelivered,
       ...(keyed && keyedMembers(keyed)),
     })
     return reply.outcome === 'answered' ? claimedIn(reply.body) : null
   }
 
-  /** The checkpoint of a job; without `state`: it has none. Null: no gateway answers. */
+  /** The checkpoint of a job; without `state`: it has none. Null: no gateway answers, or none knows at the moment. */
   async checkpointOf(queue: string, id: string): Promise<{ state?: unknown } | null> {
     const reply = await this.#ask(queue, 'ojs.control.info', { job_id: id, queue })
     if (reply.outcome !== 'answered') return null
-    return membersOf(membersOf(membersOf(reply.body)['job'])['checkpoint'])
+    const { job, error } = membersOf(reply.body)
+    if (error !== undefined && membersOf(error)['code'] !== 'not_found') return null
+    return membersOf(membersOf(job)['checkpoint'])
   }
 
   /**

@@ -1,4 +1,5 @@
 /** Progress and checkpoints of a native worker's job, by control message. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { LiveDelivery } from '../broker/consume/delivery.ts'
 import { OjsError } from '../errors.ts'
 import { checkpointText, dataText } from '../job/progress.ts'
@@ -7,10 +8,14 @@ import { parseNativeCheckpoint, parseNativeProgress } from '../schemas/requests/
 import { errorOfAnswer } from '../sdk/transport/errors.ts'
 import type { LeaseNotes, ProgressNote } from '../sdk/worker/notes.ts'
 
+/** How often the last checkpoint is asked for at most: for as long as another gateway needs to take over. */
+const MOST_ASKED = 30
+const ASK_AGAIN_MS = 1_000
+
 export interface AmqpNotesDeps {
   /** Publishes a control message after the reports that wait. False: RabbitMQ has not confirmed it. */
   tell(queue: string, type: string, body: object): Promise<boolean>
-  /** Null: no gateway answers. */
+  /** Null: no gateway answers, or none knows at the moment. */
   checkpointOf(queue: string, id: string): Promise<{ state?: unknown } | null>
 }
 
@@ -45,14 +50,21 @@ export class AmqpNotes implements LeaseNotes {
     this.#last = { state }
   }
 
-  /** Asks a gateway, since the job message does not carry it. Nothing can be there before the first attempt. */
+  /**
+   * Asks a gateway, since the job message does not carry it. A job that was given back runs as the same attempt again: a
+   * first attempt may have one too, most of all if its message was delivered before.
+   */
   async lastCheckpoint(): Promise<unknown> {
     if (this.#last !== undefined) return this.#last.state
-    const { id, queue, generation } = this.#delivery()
-    if (this.#attempt === 1 && generation === 0) return undefined
-    const found = await this.#deps.checkpointOf(queue, id)
-    if (found === null) throw new Error('No gateway has answered where the job had stopped.')
-    return found.state
+    const { id, queue, generation, redelivered } = this.#delivery()
+    const mayHaveRun = this.#attempt > 1 || generation > 0 || redelivered
+    for (let asked = 0; asked < MOST_ASKED; asked += 1) {
+      if (asked > 0) await sleep(ASK_AGAIN_MS, undefined, { ref: false })
+      const found = await this.#deps.checkpointOf(queue, id)
+      if (found !== null) return found.state
+      if (!mayHaveRun) return undefined
+    }
+    throw new Error('No gateway has answered where the job had stopped.')
   }
 
   /** `check` throws what the gateway would refuse: there is no answer, so nobody else could tell the handler. */

@@ -41,6 +41,8 @@ export class ControlDesk {
   beforeSync: () => Promise<void> = async () => {}
   /** Makes the answer to a claim; null sends none. */
   claim: (body: Json) => Json = ({ attempt }) => ({ decision: 'run', attempt })
+  /** Makes the answer to the question for a job. */
+  info: (body: Json) => Json = () => ({ error: { code: 'not_found' } })
   readonly #admin: Admin
   readonly #tags: string[] = []
 
@@ -83,7 +85,8 @@ export class ControlDesk {
     else {
       this.questions.push({ type, body })
       if (type === 'ojs.control.sync') void this.#synchronise(message)
-      else this.#reply(message, type, this.claim(body))
+      else
+        this.#reply(message, type, type === 'ojs.control.info' ? this.info(body) : this.claim(body))
     }
   }
 

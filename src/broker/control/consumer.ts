@@ -118,6 +118,11 @@ export class ControlConsumer {
     return this.#backlog.isConsumed
   }
 
+  /** See `Broker.mayReportsReturn`. */
+  mayReportsReturn(queue: string): boolean {
+    return this.#backlog.isUnknown(queue) && !this.#backlog.isConsumed
+  }
+
   /** The control queue was declared or checked; called again after each reconnect. */
   queueReady(queue: string): void {
     this.#released.delete(queue)

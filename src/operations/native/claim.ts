@@ -23,7 +23,8 @@ export interface NativeClaimAnswer {
 
 /**
  * Decides whether a native worker may run a redelivered job message (docs/architecture.md §5), in one write
- * (`NativeLedger.claimNative`). Waits for earlier reports to be committed. Rejects when the ledger cannot be used.
+ * (`NativeLedger.claimNative`). Waits for earlier reports to be committed; while some may be with a gateway that stands
+ * still, the message waits in its queue. Rejects when the ledger cannot be used.
  * `message`: the question itself. If the queue whose control queue it came by may not be about this job, its message
  * is none of the job: `discard`.
  */
@@ -32,6 +33,8 @@ export async function nativeClaim(
   request: NativeClaim,
   message: Pick<ControlMessage, 'queue' | 'redelivered'>,
 ): Promise<NativeClaimAnswer> {
+  if (mayHaveRun(request) && deps.broker.mayReportsReturn(message.queue))
+    return { decision: 'requeue', attempt: request.attempt }
   await earlierWrites(deps)
   const requestId = deps.newId()
   const claimed = await deps.ledger.claimNative(questionOf(deps, request, message), {
@@ -45,6 +48,10 @@ export async function nativeClaim(
   const { decision, attempt, isBegun, start, checkpoint } = claimed
   if (start !== null) followStart(deps, start, requestId)
   return { decision, attempt, ...(isBegun && { started: true }), ...(checkpoint && { checkpoint }) }
+}
+
+function mayHaveRun({ redelivered, attempt, generation }: NativeClaim): boolean {
+  return redelivered !== false || attempt > 1 || (generation ?? 0) > 0
 }
 
 function questionOf(

@@ -48,6 +48,7 @@ const CLAIM_SCHEMA = {
     worker_id: id,
     keyed: { type: ['boolean', 'null'] },
     again: { type: ['boolean', 'null'] },
+    redelivered: { type: ['boolean', 'null'] },
     // Read only if the id is unknown, and then as strictly as any native message.
     job: { type: ['object', 'null'] },
     max_attempts: { type: ['integer', 'null'], minimum: 0, maximum: MAX_INT32 },

@@ -352,12 +352,18 @@ describe('the backlog of the control queues', () => {
     // Longer than until it is looked at again.
     await sleep(1_500)
     expect(test.broker.controlBacklogConsumed()).toBe(false)
+    expect(['email', 'other'].map((queue) => test.broker.mayReportsReturn(queue))).toEqual([
+      true,
+      false,
+    ])
     await still.close()
     await expect.poll(types).toEqual([REPORT])
     await sleep(1_500)
+    expect(test.broker.mayReportsReturn('email')).toBe(true)
     expect(test.broker.controlBacklogConsumed()).toBe(false)
     waiting[0]?.settle()
     await expect.poll(() => test.broker.controlBacklogConsumed()).toBe(true)
+    expect(test.broker.mayReportsReturn('email')).toBe(false)
   })
 
   it('is caught up with when what workers have reported by then is settled', async () => {

@@ -29,6 +29,7 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
     isCrowded: () => false,
     broadcast: async () => 'confirmed' as const,
     catchUp: async () => true,
+    mayReportsReturn: () => false,
   }
   let count = 0
   const stage = { events, woken: 0 } as ToldStage

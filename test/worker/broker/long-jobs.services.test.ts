@@ -70,6 +70,31 @@ describe.each(['http', 'native'] as const)('a handler of the %s worker', (kind) 
     ])
   })
 
+  test('goes on from its checkpoint after its worker was stopped and has given it back', async () => {
+    const seen: unknown[] = []
+    const queue = freshQueue()
+    const begin = async (handler: (ctx: JobContext) => unknown) => {
+      const worker = WORKERS[kind](queue)
+      worker.register('test.job', handler)
+      workers.push(worker)
+      await worker.start()
+      return worker
+    }
+    const isSaved = gate()
+    const first = await begin(async (ctx) => {
+      await ctx.checkpoint({ page: 7 })
+      isSaved.open()
+      await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve))
+    })
+    const client = new OJSClient({ url: gateway.url })
+    const { id } = await client.enqueue('test.job', [], { queue, retry: SOON })
+    await isSaved.opened
+    await first.stop()
+    await begin(async (ctx) => void seen.push([ctx.attempt, await ctx.lastCheckpoint()]))
+    await client.result(id, { timeoutMs: 60_000 })
+    expect(seen).toEqual([[1, { page: 7 }]])
+  })
+
   test('hears of a checkpoint that is not saved, and goes on from the one before', async () => {
     const refused: unknown[] = []
     const queue = await start(async (ctx) => {

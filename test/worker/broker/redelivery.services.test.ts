@@ -67,6 +67,24 @@ describe('a native worker claims a redelivered job message', () => {
     ])
   })
 
+  test('and asks until a gateway knows where it had stopped', async () => {
+    const seen: unknown[] = []
+    const queue = await on.queue()
+    const desk = await on.desk(queue)
+    let asked = 0
+    desk.info = () => {
+      asked += 1
+      if (asked === 1) return { error: { code: 'backend_error', details: { reason: 'busy' } } }
+      return { job: { checkpoint: { state: { page: 3 } } } }
+    }
+    const [id = ''] = await publishRedelivered(queue, {})
+    const handler = async (ctx: JobContext) => void seen.push(await ctx.lastCheckpoint())
+    await on.start({ queues: [queue] }, { 'test.job': handler })
+    await until(desk, id)
+    expect([asked, seen]).toEqual([2, [{ page: 3 }]])
+    expect(claims(desk, id)).toMatchObject([{ body: { redelivered: true } }])
+  })
+
   test('and drops or discards it if the gateway says so', async () => {
     const queue = await on.queue()
     const desk = await on.desk(queue)
