@@ -7,11 +7,21 @@ import { Loop } from './loop.ts'
 
 /** For a start that failed, because the ledger could not be written. */
 const INTERVAL_MS = 5_000
+/** Between two looks whether the reports of native workers are heard. */
+const UNHEARD_MS = 100
+/** How long a gateway that has just begun waits for RabbitMQ. */
+const START_MS = 10_000
 
 /** See `BulkLedger`. */
 export function bulkOperations(deps: Deps, maxOwed = MAX_OWED): Loop {
   const runner = new OperationRunner(deps)
   const rooms = new Rooms(deps, maxOwed)
+  const { broker, clock } = deps
+  const startsUntil = clock.now() + START_MS
+  /** A job may look as if it waited that a native worker has ended, as long as its report is not heard. */
+  const areReportsOut = () =>
+    !broker.controlBacklogConsumed() &&
+    (broker.status().state === 'up' || clock.now() < startsUntil)
   const loop = new Loop({
     name: 'bulk-operations',
     everyMs: INTERVAL_MS,
@@ -21,6 +31,10 @@ export function bulkOperations(deps: Deps, maxOwed = MAX_OWED): Loop {
       const running = await deps.ledger.read.bulk.running()
       runner.keepOnly(running)
       rooms.keepOnly(running)
+      if (running.length > 0 && areReportsOut()) {
+        await delay(UNHEARD_MS)
+        return true
+      }
       let isMore = false
       let doAllWait = true
       for (const operation of running) {

@@ -149,7 +149,7 @@ export class AmqpLink {
     this.declarer.stop()
     this.retryQueues.stop()
     await untilDeadline(this.rpc.close(), deadline)
-    await Promise.all([this.publish.close(), this.consume.close()])
+    await Promise.all([this.publish.close(deadline), this.consume.close(deadline)])
     this.#leaveMetrics()
   }
 

@@ -5,6 +5,7 @@ import type { JobAction } from '../../src/job/steer.ts'
 import type { Deps } from '../../src/operations/deps.ts'
 import { BulkSignals } from '../../src/operations/steer/signals.ts'
 import { bulkOperations } from '../../src/services/bulk.ts'
+import { eventOf, REPORT } from '../ledger/contract/reports.ts'
 import { died, NOW, pushed } from '../ledger/harness.ts'
 import { ledgerOfTest } from '../ledger/sqlite/harness.ts'
 import { onToldBroker } from '../operations/job-messages/told-broker.ts'
@@ -93,6 +94,27 @@ it('an operation waits while the relay is behind, and goes on when it has caught
     succeeded: JOBS,
   })
   expect(events.filter(({ type }) => type === 'bulk.retry.completed')).toHaveLength(1)
+})
+
+it('an operation does nothing as long as native workers may have ended jobs that look as if they waited', async () => {
+  const { id: ended } = await pushed(harness.ledger, { queue: 'q' })
+  await pushed(harness.ledger, { queue: 'q' })
+  const id = await begun('cancel', 'available')
+  const steps = watched()
+  const looks = [1, 2, 3]
+  let isHeard = false
+  Object.assign(deps.broker, { controlBacklogConsumed: () => looks.pop() === undefined && isHeard })
+  await runningUntil(bulkOperations(deps, MAX_OWED), async () => {
+    expect(looks).toEqual([])
+    if (!isHeard) {
+      expect(steps).toEqual([])
+      const report = eventOf(ended, { event: 'completed', result: null })
+      await harness.ledger.applyReports([report], REPORT)
+      isHeard = true
+    }
+    expect(counts()).toMatchObject({ cancelled: 1, completed: 1 })
+  })
+  expect(await harness.ledger.read.bulk.find(id)).toMatchObject({ succeeded: 1, failed: 0 })
 })
 
 it('an operation that waits for a full queue keeps neither other queues nor a cancel of its jobs waiting', async () => {

@@ -113,17 +113,20 @@ export class Connection {
     })
   }
 
-  /** Idempotent; legal without `start`. */
-  async close(): Promise<void> {
+  /** Idempotent; legal without `start`. At the deadline, or after 2 s, the connection is cut. */
+  async close(deadline?: AbortSignal): Promise<void> {
     this.#stopping.abort()
     this.#beside.close()
     if (this.#usable) this.#usable.close()
     else this.#socket.abort()
-    const giveUp = setTimeout(() => this.#socket.abort(), CLOSE_TIMEOUT_MS)
-    // In case the abort has no effect on a TLS socket, which Node.js does not document.
     const isOver = new AbortController()
-    const deadline = sleep(2 * CLOSE_TIMEOUT_MS, undefined, { signal: isOver.signal })
-    await Promise.race([this.#running, deadline.catch(() => {})])
+    const cut = () => this.#socket.abort()
+    const giveUp = setTimeout(cut, CLOSE_TIMEOUT_MS)
+    if (deadline?.aborted) cut()
+    deadline?.addEventListener('abort', cut, { signal: isOver.signal })
+    // In case the abort has no effect on a TLS socket, which Node.js does not document.
+    const end = sleep(2 * CLOSE_TIMEOUT_MS, undefined, { signal: isOver.signal })
+    await Promise.race([this.#running, end.catch(() => {})])
     isOver.abort()
     clearTimeout(giveUp)
   }

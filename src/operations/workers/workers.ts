@@ -26,12 +26,13 @@ export async function listWorkers(
   const lost = lostWorkers(deps, leases)
   const from = Math.max(0, page.offset - summary.total)
   const others = lost.slice(from, from + page.limit - workers.length)
+  const state = lostState(deps)
   return {
     workers: [...workers.map((worker) => withLeases(worker, leases)), ...others],
     summary: {
       ...summary,
       total: summary.total + lost.length,
-      stale: summary.stale + lost.length,
+      [state]: summary[state] + lost.length,
     },
   }
 }
@@ -106,15 +107,20 @@ function withLeases(worker: ListedWorker, leases: Leases): ListedWorker {
  * Workers that have jobs, and of which nothing was heard for so long that they are forgotten, or since the start of
  * this gateway: without them nobody could take their jobs from them.
  */
-function lostWorkers({ workers }: Pick<Deps, 'workers'>, leases: Leases): ListedWorker[] {
-  if (!workers.isSettled) return []
+function lostWorkers(deps: Pick<Deps, 'workers'>, leases: Leases): ListedWorker[] {
+  const state = lostState(deps)
   return [...leases]
-    .filter(([id]) => workers.find(id) === null)
+    .filter(([id]) => deps.workers.find(id) === null)
     .map(([id, { jobs, queues, since, until }]) => ({
       ...{ id, hostname: null, pid: null, queues, concurrency: null, labels: [], version: null },
-      ...{ reported: null, directive: 'running', state: 'stale', activeJobs: jobs },
+      ...{ reported: null, directive: 'running', state, activeJobs: jobs },
       ...{ activeJobIds: [], startedAt: since, lastHeartbeatAt: null, lastSeenAt: until },
     }))
+}
+
+/** Right after the start nobody can say yet that a worker is silent. */
+function lostState({ workers }: Pick<Deps, 'workers'>): 'running' | 'stale' {
+  return workers.isSettled ? 'stale' : 'running'
 }
 
 /**

@@ -436,6 +436,18 @@ describe('Connection', () => {
     await expect.poll(() => peer.open).toBe(0)
   })
 
+  it('does not wait for that answer beyond the deadline', async () => {
+    const peer = await startPeer()
+    peer.refusals.set('ConnectionClose', ['ConnectionUnblocked', {}])
+    const { connection } = connectionTo([peer.url])
+    await connection.start()
+    const watch = new Stopwatch()
+    await connection.close(AbortSignal.abort())
+    expect(watch.elapsedMs).toBeLessThan(1_500)
+    watch.end()
+    await expect.poll(() => peer.open).toBe(0)
+  })
+
   it('is down before its channels emit close', async () => {
     const peer = await startPeer()
     const { connection } = connectionTo([peer.url])

@@ -29,6 +29,7 @@ export function onToldBroker({ ledger }: SqliteHarness, broker: Partial<Broker>)
     isCrowded: () => false,
     broadcast: async () => 'confirmed' as const,
     catchUp: async () => true,
+    controlBacklogConsumed: () => true,
     mayReportsReturn: () => false,
   }
   let count = 0

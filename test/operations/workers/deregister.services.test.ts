@@ -97,6 +97,21 @@ describe('DELETE /ojs/v1/admin/workers/:id', () => {
     expect(await stateOf(gateway, job.id)).toBe('available')
   })
 
+  it('is for a worker of before the start only once that has been silent for 30 s', async () => {
+    const queue = freshQueue()
+    await gateway.push(queue, { options: LONG })
+    const job = await fetchOne(gateway, queue, { worker_id: 'before' })
+    await gateway.restart()
+    const stateShown = async () =>
+      (await gateway.request('GET', '/ojs/v1/admin/workers/before')).body.state
+    expect([await listed(), await stateShown()]).toEqual([['before'], 'running'])
+    expect((await remove('before')).status).toBe(409)
+    clock.aheadMs += 31_000
+    expect([await listed(), await stateShown()]).toEqual([['before'], 'stale'])
+    expect((await remove('before')).body).toMatchObject({ jobs_requeued: 1 })
+    expect(await stateOf(gateway, job.id)).toBe('available')
+  })
+
   it('is refused for a worker that was heard of lately, whose jobs go on', async () => {
     const queue = freshQueue()
     await gateway.push(queue, { options: LONG })
