@@ -4,24 +4,20 @@ import type { Deps } from '../operations/deps.ts'
 import { MAX_OWED, Rooms, WAIT_MS } from '../operations/steer/rooms.ts'
 import { OperationRunner } from '../operations/steer/run-operation.ts'
 import { Loop } from './loop.ts'
+import { reportsOut } from './reports-out.ts'
 
 /** For a start that failed, because the ledger could not be written. */
 const INTERVAL_MS = 5_000
 /** Between two looks whether the reports of native workers are heard. */
 const UNHEARD_MS = 100
-/** How long a gateway that has just begun waits for RabbitMQ. */
-const START_MS = 10_000
+/** As long as a gateway that stands still may have some (`Broker.controlBacklogConsumed`). */
+const MOST_UNHEARD_MS = 60_000
 
 /** See `BulkLedger`. */
 export function bulkOperations(deps: Deps, maxOwed = MAX_OWED): Loop {
   const runner = new OperationRunner(deps)
   const rooms = new Rooms(deps, maxOwed)
-  const { broker, clock } = deps
-  const startsUntil = clock.now() + START_MS
-  /** A job may look as if it waited that a native worker has ended, as long as its report is not heard. */
-  const areReportsOut = () =>
-    !broker.controlBacklogConsumed() &&
-    (broker.status().state === 'up' || clock.now() < startsUntil)
+  const areReportsOut = reportsOut(deps, MOST_UNHEARD_MS)
   const loop = new Loop({
     name: 'bulk-operations',
     everyMs: INTERVAL_MS,

@@ -5,6 +5,7 @@ import type { Deps } from '../operations/deps.ts'
 import { isInMaintenance } from '../operations/maintenance.ts'
 import { systemPass } from '../telemetry/tracing.ts'
 import { Loop } from './loop.ts'
+import { reportsOut } from './reports-out.ts'
 
 /**
  * A tick may be this late. Each look is two index reads. The loop does not sleep until the next tick, because
@@ -17,10 +18,14 @@ const TOLD_AT_ONCE = 50
 /** Entries whose missed times may wait until they are counted. */
 const MAX_UNTOLD = 10_000
 
+/** The job before may have ended natively: not heard, it would be an overlap. Times that come meanwhile are caught up. */
+const MOST_UNHEARD_MS = 10_000
+
 /** Enqueues the jobs of cron entries when their time comes (seed 001 §13). */
 export function cron(deps: Deps): Loop {
   let seenWall = Number.POSITIVE_INFINITY
   const untold: Missed[] = []
+  const areReportsOut = reportsOut(deps, MOST_UNHEARD_MS)
   return new Loop({
     name: 'cron',
     everyMs: INTERVAL_MS,
@@ -28,7 +33,7 @@ export function cron(deps: Deps): Loop {
     logger: deps.logger,
     runOnce: async () => {
       // Entries stay due: after the maintenance each of them catches up with one job.
-      if (isInMaintenance(deps)) return false
+      if (isInMaintenance(deps) || areReportsOut()) return false
       const wall = deps.clock.wall()
       if (wall < seenWall) await returnFromAhead(deps)
       seenWall = wall

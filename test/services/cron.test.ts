@@ -32,3 +32,24 @@ it('the cron service looks for runs far ahead only at start and after the clock 
     await service.stop(AbortSignal.timeout(1_000))
   }
 })
+
+it('the cron service fires nothing as long as the job before may have ended unheard', async () => {
+  let isHeard = false
+  let looks = 0
+  const controlBacklogConsumed = () => {
+    looks += 1
+    return isHeard
+  }
+  const { deps } = onToldBroker(harness, { controlBacklogConsumed })
+  const due = vi.spyOn(harness.ledger.read.cron, 'due')
+  const service = cron(deps)
+  await service.start()
+  try {
+    await vi.waitUntil(() => looks > 2, { interval: 5, timeout: 15_000 })
+    expect(due).not.toHaveBeenCalled()
+    isHeard = true
+    await vi.waitUntil(() => due.mock.calls.length > 0, { interval: 5, timeout: 15_000 })
+  } finally {
+    await service.stop(AbortSignal.timeout(1_000))
+  }
+})
