@@ -1,5 +1,5 @@
 /** What an operator does to jobs: which it may touch, and why not the others. */
-import { isErased, isExpired, type JobStanding, type JobState } from './job.ts'
+import { isErased, isExpired, isTerminal, type JobStanding, type JobState } from './job.ts'
 import { isInScope, type QueueScope } from './queue-scope.ts'
 
 /**
@@ -30,11 +30,14 @@ export interface Steering {
   sparesRetried: boolean
   /** The queues that the caller's API key is for; null: all. */
   scope: QueueScope | null
+  /** Jobs that have ended after it are left alone; absent: none. */
+  endedUntil?: number
 }
 
 /**
  * Why a job is left alone: there is none, its state, or what stands against the action. `duplicate`: another
- * job has its unique key. `workflow_step`: its workflow needs its result. `retried`: see `sparesRetried`.
+ * job has its unique key. `workflow_step`: its workflow needs its result. `retried`: see `sparesRetried`. `ended_later`:
+ * see `endedUntil`.
  */
 export type Refusal =
   | JobState
@@ -44,8 +47,12 @@ export type Refusal =
   | 'retried'
   | 'duplicate'
   | 'workflow_step'
+  | 'ended_later'
 
-type Steered = Pick<JobStanding, 'state' | 'queue' | 'isDeadLetter' | 'expiresAt'>
+type Steered = Pick<
+  JobStanding,
+  'state' | 'queue' | 'isDeadLetter' | 'expiresAt' | 'completedAt' | 'cancelledAt' | 'discardedAt'
+>
 
 /** What stands beside the row. */
 interface Beside {
@@ -58,18 +65,24 @@ interface Beside {
 
 /** Null: the job may be touched, but for its unique key. */
 export function refusalOf(
-  { action, states, deadLettersOnly, sparesRetried, scope }: Steering,
+  { action, states, deadLettersOnly, sparesRetried, scope, endedUntil }: Steering,
   row: Steered | null,
   { retriedAs, isStep, wall }: Beside,
 ): Refusal | null {
   if (row === null || isErased(row.state)) return 'not_found'
   if (scope !== null && !isInScope(scope, row.queue)) return 'not_found'
   if (!states.includes(row.state) || !TOUCHABLE[action].includes(row.state)) return row.state
+  if (endedUntil !== undefined && endOf(row) > endedUntil) return 'ended_later'
   if (deadLettersOnly && !row.isDeadLetter) return 'not_dead_letter'
   // It would be discarded again at once.
   if (action === 'retry' && isExpired(row, wall)) return 'expired'
   if (sparesRetried && retriedAs !== undefined) return 'retried'
   return isNeeded(action, row) && isStep() ? 'workflow_step' : null
+}
+
+/** 0: it has not ended. */
+function endOf({ state, completedAt, cancelledAt, discardedAt }: Steered): number {
+  return isTerminal(state) ? Math.max(completedAt ?? 0, cancelledAt ?? 0, discardedAt ?? 0) : 0
 }
 
 /** If it is a step. */

@@ -50,7 +50,7 @@ function isSame(one: Place | null, other: Place | null): boolean {
   return one?.[0] === other?.[0] && one?.[1] === other?.[1]
 }
 
-/** The operation behind the jobs that were acted on. `isCut`: its limit left some of the page. */
+/** The operation behind the jobs that were acted on; those that did not match when it began are in no count. `isCut`: its limit left some of the page. */
 function moved(
   before: BulkOperation,
   { found, next }: Page,
@@ -59,8 +59,9 @@ function moved(
 ): BulkOperation {
   const isAll = acted.length === found.length
   const last = found[acted.length - 1]
-  const refused = acted.filter((one) => one.did === null)
-  const matched = before.matched + acted.length
+  const met = acted.filter((one) => one.did !== null || one.reason !== 'ended_later')
+  const refused = met.filter((one) => one.did === null)
+  const matched = before.matched + met.length
   const isAtLimit = before.limit !== null && matched >= before.limit
   const isOver = isAtLimit || (isAll && next === null)
   return {
@@ -68,7 +69,7 @@ function moved(
     state: isOver ? 'completed' : 'running',
     place: isAll && next !== null && !isCut ? next : (last?.place ?? before.place),
     matched,
-    succeeded: before.succeeded + acted.length - refused.length,
+    succeeded: before.succeeded + met.length - refused.length,
     failed: before.failed + refused.length,
     refused: [...before.refused, ...refused.map(({ id, reason }) => ({ id, reason }))].slice(
       0,

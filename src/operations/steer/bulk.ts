@@ -108,7 +108,7 @@ export async function beginOperation(
   const filter = scopedFilter(deps, by, context) ?? NO_JOB(by.filter)
   const begun = {
     ...{ id: deps.newId(), action: how.action, asked: JSON.stringify(asked), filter, limit },
-    steering: how,
+    steering: { ...how, endedUntil: now },
     expected: await countOf(deps, filter, by),
     cause: actTerms(deps, context).cause,
     createdAt: now,

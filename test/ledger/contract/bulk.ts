@@ -70,6 +70,26 @@ export function bulkContract({ harness, ledger, row }: UnderTest): void {
     })
   })
 
+  describe('an operation on ended jobs', () => {
+    it('leaves those alone that have ended since it began, and counts them nowhere', async () => {
+      const ids = [await died(ledger), await died(ledger)].map(({ id }) => id)
+      const ended = Math.max(
+        ...(await Promise.all(ids.map(row))).map(({ discardedAt }) => discardedAt ?? 0),
+      )
+      const until = async (endedUntil: number) => {
+        const given = { ...steering('retry'), endedUntil }
+        const { id } = await begun({ action: 'retry', filter: DEAD, steering: given })
+        await ledger.bulk.advance(id, await page(null, 10, DEAD), TIMES)
+        return await as(id)
+      }
+      const none = { state: 'completed', matched: 0, succeeded: 0, failed: 0, refused: [] }
+      expect(await until(ended - 1)).toMatchObject(none)
+      expect(await statesOf(ids)).toEqual(['discarded', 'discarded'])
+      expect(await until(ended)).toMatchObject({ state: 'completed', matched: 2, succeeded: 2 })
+      expect(await statesOf(ids)).toEqual(['available', 'available'])
+    })
+  })
+
   describe('the completed step of a workflow', () => {
     it.each(['retry', 'delete'] as const)('is left alone by a %s', async (action) => {
       const workflow = newGraph({ a: [], b: ['a'] })
