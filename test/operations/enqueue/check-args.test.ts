@@ -3,6 +3,7 @@ import { OjsError } from '../../../src/errors.ts'
 import type { Deps } from '../../../src/operations/deps.ts'
 import { ArgsChecks, checkArgs } from '../../../src/operations/enqueue/check-args.ts'
 import { ArgsSchemas } from '../../../src/schemas/args/args-schemas.ts'
+import { deferred } from '../../support/time/deferred.ts'
 
 const SUBSCHEMAS = 300
 const LARGE = { prefixItems: Array(SUBSCHEMAS - 1).fill(true) }
@@ -55,7 +56,14 @@ it('one request at a time compiles many schemas; others are told to repeat, or c
     }
     await checks.rest()
   }
-  const { argsSchemas } = deps
+  const { argsSchemas, ledger } = deps
+  const isOver = deferred()
+  const content = ledger.read.schemas.content.bind(ledger.read.schemas)
+  // The last schema of the long request is read when the others have been refused.
+  vi.spyOn(ledger.read.schemas, 'content').mockImplementation(async (registration) => {
+    if (registration === 9) await isOver.promise
+    return await content(registration)
+  })
   const beginLong = argsSchemas.beginLong.bind(argsSchemas)
   const begun = new Promise<void>((resolve) => {
     vi.spyOn(argsSchemas, 'beginLong').mockImplementationOnce(() => {
@@ -68,6 +76,7 @@ it('one request at a time compiles many schemas; others are told to repeat, or c
   const busy = { status: 503, retryable: true, details: { reason: 'busy' } }
   await expect(request(100, 10)).rejects.toEqual(expect.objectContaining(busy))
   await request(200, 3)
+  isOver.resolve()
   await long
   await request(300, 10)
   await expect(request(400, 10, Array(SUBSCHEMAS))).rejects.toMatchObject({ status: 400 })
