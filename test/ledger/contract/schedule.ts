@@ -293,13 +293,13 @@ export function scheduleContract({ ledger, row, plant }: UnderTest): void {
         await expiring({ state: 'scheduled', dueAt: WALL + 9 }),
         await expiring({ state: 'pending', dueAt: null }),
       ]
-      const left = await expiring({ state: 'available' }, WALL + 1)
-      await expiring({ state: 'available' }, WALL, { queue: 'other' })
-      const { queues, count } = await ledger.read.expiring(WALL, 10)
+      const left = await expiring({ state: 'available' }, WALL + 2)
+      await expiring({ state: 'available' }, WALL + 1, { queue: 'other' })
+      const { queues, count } = await ledger.read.expiring(WALL + 1, 10)
       expect([new Set(queues), count]).toEqual([new Set(['q', 'other']), 4])
-      expect(await ledger.read.expiring(WALL, 3)).toEqual({ queues: ['q'], count: 3 })
+      expect(await ledger.read.expiring(WALL + 1, 3)).toEqual({ queues: ['q'], count: 3 })
       expect(await ledger.read.expiring(WALL - 1, 10)).toEqual({ queues: [], count: 0 })
-      const expired = await ledger.expire({ ...terms, limit: 3 })
+      const expired = await ledger.expire({ ...terms, wall: WALL + 1, limit: 3 })
       expect(expired.map(({ job }) => job.id)).toEqual(jobs.map(({ id }) => id))
       for (const [i, before] of jobs.entries()) {
         expect(expired[i]?.job).toEqual(await row(before.id))

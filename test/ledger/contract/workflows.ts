@@ -644,6 +644,42 @@ export function workflowContract({ harness, row, ...under }: UnderTest): void {
     })
   })
 
+  it.each<[string, (id: string) => Promise<unknown>]>([
+    [
+      'another priority',
+      (id) => ledger.prioritize(id, 5, { now: NOW, cause: { requestId: 'r' }, mayReplace: true }),
+    ],
+    [
+      'a retry by hand',
+      async (id) => {
+        await ledger.claim([jobMessage(id)], TERMS)
+        const wait = { dueAt: NOW + 99, delayMs: 99, retryQueueMs: null, isMessageBack: true }
+        const failed = { ...LATER, to: 'retryable', ...wait } as const
+        await failAttempt(ledger, id, fenceOf(await row(id)), failed)
+        const bounds = { deadLettersOnly: false, sparesRetried: false, scope: null }
+        const terms = { now: NOW, wall: NOW, cause: {}, maxMs: 10_000 }
+        await ledger.bulk.act([id], { action: 'retry', states: ['retryable'], ...bounds }, terms)
+      },
+    ],
+  ])(
+    'passes on the result of a step whose job has begun a new generation by %s',
+    async (_, steer) => {
+      const workflow = await create(newGraph({ a: [], b: ['a'] }))
+      const { id } = await jobOf(workflow, 'a')
+      await steer(id)
+      expect(await row(id)).toMatchObject({ state: 'available', generation: 1 })
+      await ledger.claim(
+        [jobMessage(id, { generation: 1, attempt: (await row(id)).attempt + 1 })],
+        TERMS,
+      )
+      await ledger.complete(id, {}, { now: NOW + 9, result: '"kept"' })
+      expect(await stepOf(workflow, 'a')).toMatchObject({ state: 'completed', result: '"kept"' })
+      expect(JSON.parse((await jobOf(workflow, 'b')).envelope).parent_results).toEqual({
+        a: 'kept',
+      })
+    },
+  )
+
   it("a step shows the failed generation of its job, not the retried dead letter's start or error", async () => {
     const workflow = await create(newGraph({ a: [] }))
     const dead = await claim(workflow, 'a')

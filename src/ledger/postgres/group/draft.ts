@@ -314,11 +314,11 @@ export class Draft {
     return this.#nested < MAX_NESTED
   }
 
-  /** The result of a job that this group has changed, if it counts for its workflow; undefined: as it is stored. */
+  /** The result of a job that this group has changed; undefined: as it is stored. */
   changedResult(id: string): string | null | undefined {
     const row = this.changes.rows.get(id)
     if (row === undefined) return undefined
-    if (row === null || row.generation !== 0) return null
+    if (row === null) return null
     return this.changes.texts.get(id)?.result
   }
 

@@ -218,7 +218,7 @@ class OpenRows implements OpenWorkflow {
 
   results(nodes: readonly number[]): ReturnType<OpenWorkflow['results']> {
     return this.#readResults(nodes).map(({ node, step }) => {
-      const jobId = step.jobId ?? ''
+      const jobId = resultOf(step) ?? ''
       return { node, id: step.stepId ?? '', jobId, bytes: this.#bytesOf(jobId) }
     })
   }
@@ -308,7 +308,7 @@ class OpenRows implements OpenWorkflow {
   #readResults(nodes: readonly number[]): { node: number; step: StepRow }[] {
     this.#draft.require({ sides: [wanted(STEPS, this.#keysOf(nodes))] })
     const steps = nodes.map((node) => ({ node, step: stepOf(this.#draft, nodeKey(this.id, node)) }))
-    const ids = steps.flatMap(({ step }) => step.jobId ?? [])
+    const ids = steps.flatMap(({ step }) => resultOf(step) ?? [])
     // Never of a job that this group has stored: it gets another id each time that the group runs.
     const stored = ids.filter((id) => this.#draft.changedResult(id) === undefined)
     this.#readSizes(stored.filter((id) => !this.#sizes.has(id)))
@@ -321,7 +321,7 @@ class OpenRows implements OpenWorkflow {
     const text = `SELECT f.* FROM unnest($1::text[]) AS w (id) CROSS JOIN LATERAL (
       SELECT j.id, octet_length(b.result) AS bytes FROM ${this.#draft.schema}.jobs j
       JOIN ${this.#draft.schema}.job_bodies b ON b.id = j.id
-      WHERE j.id = w.id AND j.generation = 0 AND b.result IS NOT NULL LIMIT 1) f`
+      WHERE j.id = w.id AND b.result IS NOT NULL LIMIT 1) f`
     for (const id of ids) this.#sizes.set(id, 0)
     for (const { id, bytes } of this.#draft.ask({ text, values: [ids] }))
       this.#sizes.set(String(id), Number(bytes))
@@ -351,6 +351,11 @@ class OpenRows implements OpenWorkflow {
     if (changed !== undefined) return Buffer.byteLength(changed ?? '')
     return this.#sizes.get(jobId) ?? 0
   }
+}
+
+/** The job whose result the step has. One that has ended otherwise may be retried, and is none of the workflow then. */
+function resultOf({ progress, jobId }: StepRow): string | null {
+  return progress === 'completed' ? jobId : null
 }
 
 /** A larger result is never shown. */

@@ -79,10 +79,9 @@ interface StepColumns
   errorBytes: number
 }
 
-/** Only generation 0 is the step's job: a dead letter that was retried says nothing of the step. */
-const ITS_JOB = (
-  schema: string,
-) => `LEFT JOIN ${schema}.jobs j ON j.id = s.job_id AND j.generation = 0
+/** A job that has ended otherwise than completed may be retried, and then says nothing of the step any more. */
+const ITS_JOB = (schema: string) => `LEFT JOIN ${schema}.jobs j ON j.id = s.job_id
+    AND (s.progress IN ('started', 'completed') OR j.generation = 0)
   LEFT JOIN ${schema}.job_bodies b ON b.id = j.id
   LEFT JOIN ${schema}.workflow_errors e ON e.key = s.key`
 /** The job's own error comes first: it may be newer than the one that the step kept of the job's end. */

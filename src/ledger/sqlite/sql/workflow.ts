@@ -71,8 +71,9 @@ const NODE =
 const RESULT_BYTES = 'ifnull(octet_length(j.result), 0)'
 /** The job's own error comes first: it may be newer than the one that the step kept of the job's end. */
 const ERROR = 'coalesce(j.error, s.error)'
-/** Only generation 0 is the step's job: a dead letter that was retried says nothing of the step. */
-const ITS_JOB = 'LEFT JOIN jobs j ON j.id = s.job_id AND j.generation = 0'
+/** A job that has ended otherwise than completed may be retried, and then says nothing of the step any more. */
+const ITS_JOB = `LEFT JOIN jobs j ON j.id = s.job_id
+  AND (s.progress IN ('started', 'completed') OR j.generation = 0)`
 const STEP_AND_JOB = `workflow_steps s ${ITS_JOB}`
 
 export function prepareWorkflows(db: Database) {
@@ -100,7 +101,7 @@ function prepareReads(db: Database) {
     isStep: db.prepare<[jobId: string]>('SELECT 1 FROM workflow_steps WHERE job_id = ?'),
     /**
      * The steps as readers see them. The columns of the job's row come first: they may be newer (the late
-     * report of a native worker). If that row is gone, or in a later generation, the step shows what it kept
+     * report of a native worker). If that row is gone, or has been retried, the step shows what it kept
      * of the job's end.
      */
     steps: db.prepare<[seq: number], StepRow>(
