@@ -1,4 +1,6 @@
 /** Progress and checkpoints by control message: a native worker's job that has not been reported as started starts. */
+import { isWaitingWithNative } from '../../job/arrival.ts'
+import type { JobStanding } from '../../job/job.ts'
 import type { NotNoted } from '../../ledger/progress.ts'
 import type { CheckpointRequest, ProgressRequest } from '../../schemas/requests/progress.ts'
 import type { Deps, RequestContext } from '../deps.ts'
@@ -38,22 +40,31 @@ export function nativeCheckpoint(
 }
 
 /**
- * The worker's report of the start may still be on its way, or lost: as a heartbeat does, a message about a job
- * that runs by its worker's word starts it.
+ * The worker's report of the start may still be on its way, or lost, or its lease may have run out: as a heartbeat does,
+ * a message about a job that runs by its worker's word starts it, or goes on with its attempt.
  */
 async function noteStarted(
   deps: Deps,
-  { job_id: id, worker_id, attempt }: OfAttempt<{ job_id: string }>,
+  told: OfAttempt<{ job_id: string; generation?: number | null }>,
   context: RequestContext,
   queue: string,
   note: (ofQueue: string | null) => Promise<NotNoted | { outcome: 'noted' | 'saved' }>,
 ): Promise<Refused> {
+  const { job_id: id, worker_id } = told
   const ofQueue = scopeOf(deps, queue)
   const first = await note(ofQueue)
   if (first.outcome === 'elsewhere') return refusedOf([['other_queue', id]])
-  // An attempt that is over stays over: only the next one of a waiting job can be the one that runs.
-  if (first.outcome !== 'stale' || first.job.attempt !== attempt - 1) return NOTHING_REFUSED
+  if (first.outcome !== 'stale' || !mayRun(first.job, told)) return NOTHING_REFUSED
   await nativeHeartbeat(deps, { worker_id, job_ids: [id] }, context, queue)
   await note(ofQueue)
   return NOTHING_REFUSED
+}
+
+/** An attempt that is over stays over: the one that runs is the next one, or one whose lease has run out alone. */
+function mayRun(
+  job: JobStanding,
+  { attempt, generation }: { attempt: number; generation?: number | null },
+): boolean {
+  if (generation != null && generation !== job.generation) return false
+  return job.attempt === attempt ? isWaitingWithNative(job) : job.attempt === attempt - 1
 }

@@ -2,7 +2,7 @@ import amqp from 'amqplib'
 import { v7 } from 'uuid'
 import { describe, expect, test } from 'vitest'
 import { eventually } from '../../support/gateway/in-process.ts'
-import { fetchOne, freshQueue, gatewayForAll, startJob } from '../harness.ts'
+import { fetchOne, freshQueue, gatewayForAll, startJob, stateOf } from '../harness.ts'
 
 const { gateway, vhost } = gatewayForAll({ OJS_VISIBILITY_TIMEOUT_MS: '600000' })
 
@@ -269,6 +269,25 @@ describe('by control message', () => {
     await send(other, 'ojs.control.progress', { ...attempt, progress: 0.8 })
     expect((await read(id, 'checkpoint')).body.state).toEqual({ at: 3 })
     expect((await read(id, 'progress')).body.progress).toBe(0.7)
+  })
+
+  test('a native worker whose lease has run out goes on with a checkpoint or progress', async () => {
+    const queue = freshQueue()
+    const { id } = (await gateway.push(queue, { options: { visibility_timeout_ms: 200 } })).body.job
+    const attempt = { job_id: id, worker_id: 'n1', attempt: 1, generation: 0 }
+    const isAgain = (state: string) =>
+      eventually(async () => (await stateOf(gateway, id)) === state)
+    await send(queue, 'ojs.control.progress', { ...attempt, progress: 0.1 })
+    await isAgain('active')
+    await isAgain('available')
+    await send(queue, 'ojs.control.checkpoint', { ...attempt, state: { at: 1 } })
+    await eventually(async () => (await read(id, 'checkpoint')).body.state?.at === 1)
+    await isAgain('available')
+    await send(queue, 'ojs.control.checkpoint', { ...attempt, generation: 1, state: { at: 2 } })
+    await send(queue, 'ojs.control.progress', { ...attempt, progress: 0.3 })
+    await eventually(async () => (await read(id, 'progress')).body.progress === 0.3)
+    expect((await read(id, 'checkpoint')).body.state).toEqual({ at: 1 })
+    expect((await gateway.get(id)).body.job.attempt).toBe(1)
   })
 })
 
