@@ -59,6 +59,8 @@ export interface NativeQuestion extends Omit<AdoptableMessage, 'adopt'> {
   /** RabbitMQ has delivered the question before: it may have been answered, and the worker may have gone on since. */
   isRepeated: boolean
   isKeyed: boolean
+  /** Reports about the job, which may have run, may be with a gateway that stands still. */
+  areReportsOut: boolean
   /** Only a job of this queue is meant; null: of any. */
   ofQueue: string | null
   /** The queue of a job that is unknown, as far as the caller knows. */

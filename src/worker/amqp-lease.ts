@@ -17,6 +17,7 @@ import {
 } from './event-text.ts'
 import { AmqpNotes, type AmqpNotesDeps } from './lease-notes.ts'
 import type { MessageJob } from './message-job.ts'
+import type { OneByOne } from './one-by-one.ts'
 import { shownMembers } from './reported-job.ts'
 import type { ReportOutcome } from './reporter.ts'
 import type { FailedRun } from './retry-message.ts'
@@ -30,6 +31,8 @@ export interface LeaseDeps extends AmqpNotesDeps {
   started(queue: string, key: string, event: string): void
   report(queue: string, key: string, event: string, isStart?: boolean): Promise<ReportOutcome>
   decide(run: FailedRun): Promise<ReportedOutcome>
+  /** Begins last attempts, which are recorded first, one after another. */
+  lastAttempts: OneByOne
   /** Called when the delivery is settled or lost with its channel; a lost job message is delivered again. */
   onOver(lease: AmqpLease, ending: Ending): void
 }
@@ -99,9 +102,13 @@ export class AmqpLease implements Lease {
 
   begin(): boolean | Promise<boolean> {
     if (this.phase !== 'waiting') return false
+    if (this.#mustRecordStart) {
+      const isLast = this.attempt >= this.#jobMessage.maxAttempts
+      const begin = () => this.#beginRecorded()
+      return isLast ? this.#deps.lastAttempts.run(begin) : begin()
+    }
     const isTold = this.#isStartTold
     this.#isStartTold = true
-    if (this.#mustRecordStart) return this.#beginRecorded()
     if (!isTold) this.#deps.started(this.#queue, this.#key, this.#event('started'))
     this.#run()
     return true
@@ -112,6 +119,9 @@ export class AmqpLease implements Lease {
    * not be counted, and it would be tried for ever.
    */
   async #beginRecorded(): Promise<boolean> {
+    // Cancelled or given back while others began.
+    if (this.phase !== 'waiting') return false
+    this.#isStartTold = true
     const report = (event: string) => this.#deps.report(this.#queue, this.#key, event, true)
     let outcome = await report(this.#event('started'))
     if (outcome === 'too-large') outcome = await report(this.#bareEvent('started', ''))

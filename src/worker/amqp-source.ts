@@ -16,6 +16,7 @@ import { Dispatcher } from './dispatcher.ts'
 import { GatewayRpc } from './gateway-rpc.ts'
 import { GiveBack } from './give-back.ts'
 import { Heartbeat } from './heartbeat.ts'
+import { OneByOne } from './one-by-one.ts'
 import { AMQP_OPTIONS, type AmqpOptions, delayMs, requireVersion, withDefaults } from './options.ts'
 import { Reporter } from './reporter.ts'
 import { decideFailure } from './retry-message.ts'
@@ -178,6 +179,7 @@ class AmqpSource implements JobSource {
         },
         checkpointOf: (queue, id) => gateway.checkpointOf(queue, id),
         decide: (run) => decideFailure(link, run, !gateway.isAlone),
+        lastAttempts: new OneByOne(),
       },
       context: () => this.#context(),
       claim: (delivery, keyed) => gateway.claim(delivery, keyed),

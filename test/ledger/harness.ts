@@ -315,6 +315,7 @@ export function askedBy(
     isAgain: false,
     isRepeated: false,
     isKeyed: false,
+    areReportsOut: false,
     ofQueue: null,
     heardOn: 'default',
   }

@@ -4,6 +4,7 @@ import type { LiveDelivery } from '../../src/broker/consume/delivery.ts'
 import type { ReportedOutcome } from '../../src/job/request.ts'
 import { AmqpLease, type LeaseDeps } from '../../src/worker/amqp-lease.ts'
 import type { MessageJob } from '../../src/worker/message-job.ts'
+import { OneByOne } from '../../src/worker/one-by-one.ts'
 import { Reporter, type ReportOutcome } from '../../src/worker/reporter.ts'
 import type { FailedRun } from '../../src/worker/retry-message.ts'
 import { logger } from '../broker/harness.ts'
@@ -17,6 +18,7 @@ function open(
   isRecorded = false,
   isLive = () => true,
   headers: object = {},
+  maxAttempts = 3,
 ) {
   const done: string[] = []
   const told: Record<string, unknown>[] = []
@@ -36,7 +38,7 @@ function open(
     giveBack: () => done.push('give-back'),
   } as unknown as LiveDelivery
   const job = { id: 'j', type: 't', attempt: 1 }
-  const jobMessage = { job, isKnown: true, maxAttempts: 3 } as unknown as MessageJob
+  const jobMessage = { job, isKnown: true, maxAttempts } as unknown as MessageJob
   const hear = (text: string) => {
     const event = JSON.parse(text)
     told.push(event)
@@ -50,6 +52,7 @@ function open(
       return 'reported'
     },
     decide: async () => ({ decision: 'discard' }),
+    lastAttempts: new OneByOne(),
     workerId: () => 'w',
     tell: async () => true,
     checkpointOf: async () => ({}),
@@ -329,4 +332,34 @@ test('AmqpLease does not let an unconfirmed start be repeated after released was
   expect([await begun, done]).toEqual([false, ['give-back']])
   await reporter.stop(AbortSignal.timeout(5_000))
   expect(sent.map(({ events }) => events)).toEqual([['started'], ['released']])
+})
+
+test('a last attempt is not told to have started before the one before it runs', async () => {
+  const steps: string[] = []
+  const lastAttempts = new OneByOne()
+  const begin = async (name: string, maxAttempts: number) => {
+    const report: LeaseDeps['report'] = async () => {
+      steps.push(`${name} told`)
+      return 'reported'
+    }
+    const { lease } = open({ report, lastAttempts }, true, () => true, {}, maxAttempts)
+    expect(await lease.begin()).toBe(true)
+    steps.push(`${name} runs`)
+  }
+  await Promise.all(['a', 'b'].map((name) => begin(name, 2)))
+  expect(steps).toEqual(['a told', 'a runs', 'b told', 'b runs'])
+  steps.length = 0
+  await Promise.all(['a', 'b'].map((name) => begin(name, 3)))
+  expect(steps).toEqual(['a told', 'b told', 'a runs', 'b runs'])
+})
+
+test('a last attempt that is cancelled before its turn is not told to have started', async () => {
+  const turn = deferred()
+  const lastAttempts = new OneByOne()
+  void lastAttempts.run(() => turn.promise)
+  const { lease, events } = open({ lastAttempts }, true, () => true, {}, 2)
+  const begun = lease.begin()
+  await lease.cancel()
+  turn.resolve()
+  expect([await begun, events.includes('started')]).toEqual([false, false])
 })

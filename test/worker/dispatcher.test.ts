@@ -7,6 +7,7 @@ import type { Lease, SourceSink } from '../../src/sdk/worker/source.ts'
 import type { LeaseDeps } from '../../src/worker/amqp-lease.ts'
 import { Dispatcher, type DispatcherDeps } from '../../src/worker/dispatcher.ts'
 import type { Claimed } from '../../src/worker/gateway-rpc.ts'
+import { OneByOne } from '../../src/worker/one-by-one.ts'
 import type { ReportOutcome } from '../../src/worker/reporter.ts'
 import { logger } from '../broker/harness.ts'
 import { deferred } from '../support/time/deferred.ts'
@@ -47,6 +48,7 @@ function open(more: object = {}, told: ReportOutcome = 'reported', given: Partia
         return told
       },
       decide: async () => ({ decision: 'discard' }),
+      lastAttempts: new OneByOne(),
       workerId: () => 'w',
       tell: async () => true,
       checkpointOf: async () => ({}),
@@ -190,6 +192,7 @@ test('the cancellation of an older generation does not undo that of a newer one'
 test('a failed job is still named in heartbeats while its retry is being decided', async () => {
   const { promise: outcome, resolve } = deferred<ReportedOutcome>()
   const { arrive, delivered, dispatcher } = open({ visibility_timeout_ms: 900 }, 'reported', {
+    lastAttempts: new OneByOne(),
     decide: () => outcome,
   })
   arrive()

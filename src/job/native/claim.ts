@@ -74,6 +74,8 @@ function decideCurrent(
   context: NativeClaimContext,
 ): NativeClaimDecision {
   const isRunning = row.state === 'active'
+  // Another worker was told to drop the message, so it may be gone: an attempt that begins now would have none.
+  if (isRunning && row.holder === 'ledger') return DROP
   if (isRunning && row.workerId !== workerId && isLeaseLive(row, context.now)) {
     return { ...DROP, handOver: !context.isHeldHere }
   }

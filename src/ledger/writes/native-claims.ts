@@ -1,4 +1,5 @@
 /** A native worker asks about a redelivered message: decided, and begun where it has a key, in this write. */
+import { isHeldByKey } from '../../job/concurrency.ts'
 import type { Checkpoint, JobRow, NewJob } from '../../job/job.ts'
 import { decideNativeClaim, type Fate, isBegunFor } from '../../job/native/claim.ts'
 import { type Beginning, beginningOf } from '../../job/native/report.ts'
@@ -7,7 +8,7 @@ import type { ClaimTerms } from '../leases.ts'
 import type { NativeAnswer, NativeQuestion } from '../native.ts'
 
 /** What a row must tell. */
-type Told = Fate & Pick<JobRow, 'id' | 'queue'>
+type Told = Fate & Pick<JobRow, 'id' | 'queue' | 'outbox'>
 
 /** The rows of jobs, as a ledger keeps them, inside a write. */
 export interface ClaimedRows<R extends Told> {
@@ -45,6 +46,7 @@ export function answerNative<R extends Told>(
   const mayHaveBegun = question.isAgain || (question.isRepeated && question.isKeyed)
   if (row !== null && mayHaveBegun && isBegunFor(question, row))
     return run(rows, id, { attempt: row.attempt, isBegun: true })
+  if (question.areReportsOut) return { decision: 'requeue', attempt }
   const decision = decideNativeClaim(question, row, {
     now: terms.now,
     wall: terms.wall,
@@ -91,7 +93,10 @@ function mayRun<R extends Told>(
     : run(rows, id, { attempt, isBegun: false })
 }
 
-/** Begins the attempt of a job that has a key; or holds it back, and its message is dropped. */
+/**
+ * Begins the attempt of a job that has a key; or holds it back, and its message is dropped. A question that comes after
+ * its worker has lost the message, and another one was told to drop it, must begin nothing: it would have no message.
+ */
 function start<R extends Told>(
   rows: ClaimedRows<R>,
   question: NativeQuestion,
@@ -100,7 +105,11 @@ function start<R extends Told>(
   { now }: NativeTerms,
 ): NativeAnswer {
   const beginning = beginningOf(attempt, row)
-  if (row.state !== 'active' && !rows.mayBegin(row)) {
+  const isWaiting = row.state !== 'active'
+  // Given back by the worker before; the ledger is about to publish the message anew.
+  if (isWaiting && row.workerId !== null && row.outbox !== null)
+    return { decision: 'requeue', attempt }
+  if (isWaiting && (isHeldByKey(row) || !rows.mayBegin(row))) {
     const recorded = recordSkipped(rows.whole(row), beginning.skipped, null, now)
     rows.hold(row, { attempt: attempt - 1, ...recorded })
     rows.messageReturned(row, question.attempt)

@@ -33,8 +33,6 @@ export async function nativeClaim(
   request: NativeClaim,
   message: Pick<ControlMessage, 'queue' | 'redelivered'>,
 ): Promise<NativeClaimAnswer> {
-  if (mayHaveRun(request) && deps.broker.mayReportsReturn(message.queue))
-    return { decision: 'requeue', attempt: request.attempt }
   await earlierWrites(deps)
   const requestId = deps.newId()
   const claimed = await deps.ledger.claimNative(questionOf(deps, request, message), {
@@ -65,6 +63,7 @@ function questionOf(
     ...{ id, attempt, generation: generation ?? 0, workerId: request.worker_id },
     ...{ isAgain: request.again === true, isRepeated: redelivered },
     ...{ isKeyed: request.keyed === true, ofQueue, heardOn },
+    areReportsOut: mayHaveRun(request) && deps.broker.mayReportsReturn(heardOn),
     ...(ofQueue !== null && { queue: ofQueue }),
     adopt: job == null ? undefined : () => shownJob(deps, request, job, heardOn),
     reportedError: () => reportedError(request.headers ?? {}),

@@ -29,11 +29,15 @@ const TABLE = `
   retryable  any                  -               | drop  | drop    | run 3   | discard
   retryable  any                  last            | drop  | drop    | discard | discard
 
-  active     none,gateway,ledger  -               | drop  | drop!   | drop    | drop
-  active     none,gateway,ledger  last, expired   | drop  | drop!   | drop    | drop
-  active     none,gateway,ledger  mine            | drop  | run 3   | drop    | drop
-  active     none,gateway,ledger  over            | drop  | run 3   | run 3   | discard
-  active     none,gateway,ledger  over, last      | drop  | discard | discard | discard
+  active     none,gateway         -               | drop  | drop!   | drop    | drop
+  active     none,gateway         last, expired   | drop  | drop!   | drop    | drop
+  active     none,gateway         mine            | drop  | run 3   | drop    | drop
+  active     none,gateway         over            | drop  | run 3   | run 3   | discard
+  active     none,gateway         over, last      | drop  | discard | discard | discard
+  active     ledger               -               | drop  | drop    | drop    | drop
+  active     ledger               mine            | drop  | drop    | drop    | drop
+  active     ledger               over            | drop  | drop    | run 3   | discard
+  active     ledger               over, last      | drop  | drop    | discard | discard
   active     native               -               | drop! | drop!   | run 3   | discard
   active     native               mine            | run 3 | run 3   | run 3   | discard
   active     native               mine, last      | discard | discard | discard | discard

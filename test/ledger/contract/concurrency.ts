@@ -540,6 +540,40 @@ export function concurrencyContract({ harness, ledger, row, runs }: UnderTest): 
       expect(released()).toEqual([other])
     })
 
+    describe('begins nothing for a worker that asks too late about a message', () => {
+      const ask = (id: string, workerId: string) =>
+        ledger.claimNative(askedBy(workerId, { id }, { isKeyed: true }), TERMS)
+
+      it('that another worker was told to drop', async () => {
+        const id = await push(4)
+        await claimNative(id)
+        expect(await ask(id, 'native-2')).toEqual({ decision: 'drop', attempt: 1 })
+        const before = await row(id)
+        expect(before).toMatchObject({ state: 'active', holder: 'ledger', attempt: 1 })
+        expect(await ask(id, 'native-1')).toEqual({ decision: 'drop', attempt: 1 })
+        expect(await row(id)).toEqual(before)
+      })
+
+      it('whose successor the ledger is about to publish', async () => {
+        const id = await push(4)
+        await claimNative(id)
+        await ask(id, 'native-2')
+        const said: Said = { event: 'released', messageAttempt: 1 }
+        await ledger.applyReports([eventOf(id, said)], REPORT)
+        const before = await row(id)
+        expect(before).toMatchObject({ state: 'available', outbox: expect.any(Number) })
+        expect(await ask(id, 'native-1')).toEqual({ decision: 'requeue', attempt: 1 })
+        expect(await row(id)).toEqual(before)
+      })
+
+      it('of a job that the ledger holds back', async () => {
+        const id = await push(4)
+        await harness.plant([{ id, holder: 'ledger' }])
+        expect(await ask(id, 'native-1')).toEqual({ decision: 'drop', attempt: 1 })
+        expect(await row(id)).toMatchObject({ state: 'available', attempt: 0 })
+      })
+    })
+
     it('leaves the key in the list of keys when the job waits for its worker’s message again', async () => {
       const id = await push(4)
       await claimNative(id)

@@ -322,6 +322,7 @@ export const JOB_VERBS = verbs({
         {
           isAgain: n % 3 === 0,
           isRepeated: n % 5 === 0,
+          areReportsOut: n % 11 === 0,
           isKeyed: n % 4 === 0,
           ofQueue: n % 9 === 0 ? QUEUE(g.call.job + 1) : null,
           adopt: n % 5 === 0 ? () => jobOf(g) : undefined,

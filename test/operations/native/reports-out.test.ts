@@ -41,3 +41,18 @@ test('a question for a job is to be repeated until then', async () => {
   back()
   expect(await infoInOrder(deps, id, 'default')).toMatchObject({ job: { id } })
 })
+
+test('a repeated question of a worker whose attempt has begun is answered so all the same', async () => {
+  const { deps, back } = whileReportsAreOut('default')
+  const { id } = await pushed(harness.ledger, { carry: { concurrency: { key: 'k', limit: 1 } } })
+  const ask = (redelivered: boolean, given: object) =>
+    nativeClaim(
+      deps,
+      { job_id: id, attempt: 1, worker_id: 'w', keyed: true, ...given },
+      { queue: 'default', redelivered },
+    )
+  const begun = { decision: 'run', attempt: 1, started: true }
+  expect(await ask(false, { redelivered: false })).toEqual(begun)
+  expect(await ask(true, {})).toEqual(begun)
+  back()
+})
