@@ -80,7 +80,7 @@ export type NativeAnswer =
       start: { job: JobRow; promoted: boolean } | null
       checkpoint: Checkpoint | null
     }
-  /** `requeue`: the queue is paused, or the question is a repeated one whose answer would change something. */
+  /** `requeue`: the queue is paused, or the question may come too late to begin anything: the next delivery is asked about. */
   | { decision: 'drop' | 'discard' | 'requeue'; attempt: number }
 
 /** A cancelled job: its job messages up to and including this generation must not run. */

@@ -50,7 +50,10 @@ function isSame(one: Place | null, other: Place | null): boolean {
   return one?.[0] === other?.[0] && one?.[1] === other?.[1]
 }
 
-/** The operation behind the jobs that were acted on; those that did not match when it began are in no count. `isCut`: its limit left some of the page. */
+/**
+ * The operation behind the jobs that were acted on; those that did not match when it began are in no count. `isCut`: its
+ * limit left some of the page.
+ */
 function moved(
   before: BulkOperation,
   { found, next }: Page,

@@ -11,7 +11,7 @@ import { shownJob } from './reported-event.ts'
 import { scopeOf } from './scope.ts'
 
 export interface NativeClaimAnswer {
-  /** `requeue`: the queue is paused, or the question came a second time: ask about the next delivery. */
+  /** `requeue`: not now; ask about the next delivery (`NativeAnswer`). */
   decision: 'run' | 'drop' | 'discard' | 'requeue'
   /** With `run`: the attempt to run, which may be later than the job message's. */
   attempt: number

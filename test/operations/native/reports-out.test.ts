@@ -43,7 +43,7 @@ test('a question for a job is to be repeated until then', async () => {
 })
 
 test('a repeated question of a worker whose attempt has begun is answered so all the same', async () => {
-  const { deps, back } = whileReportsAreOut('default')
+  const { deps } = whileReportsAreOut('default')
   const { id } = await pushed(harness.ledger, { carry: { concurrency: { key: 'k', limit: 1 } } })
   const ask = (redelivered: boolean, given: object) =>
     nativeClaim(
@@ -54,5 +54,4 @@ test('a repeated question of a worker whose attempt has begun is answered so all
   const begun = { decision: 'run', attempt: 1, started: true }
   expect(await ask(false, { redelivered: false })).toEqual(begun)
   expect(await ask(true, {})).toEqual(begun)
-  back()
 })
