@@ -107,7 +107,7 @@ function find(
   isWhole: boolean,
 ): Promise<SearchResult> {
   refuseFarOffset(request, page)
-  const filter = filterOf(request, deps.clock.wall())
+  const filter = filterOf(request, deps.clock.now())
   const { limit, offset } = page
   const place = { after: placeOf(page), offset, limit, isWhole }
   return searchJobs(deps, filter, { ...orderOf(request), ...place }, request.context)
@@ -162,8 +162,8 @@ function memberOf(values: readonly Value[]): unknown {
   return values.flatMap(({ text, isExact }) => (isExact ? [text] : separated(text)))
 }
 
-function filterOf(request: Request, wall: number): JobFilter {
-  const filter = parseJobFilter(filterMembers(request), wall)
+function filterOf(request: Request, now: number): JobFilter {
+  const filter = parseJobFilter(filterMembers(request), now)
   refuseWithheld(request, filter)
   return filter
 }

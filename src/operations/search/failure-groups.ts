@@ -53,7 +53,7 @@ export async function failureGroups(
   if (queues === null) return { groups: [], total: 0, searched: 0, isPartial: false }
   const states = filter.states.length > 0 ? filter.states : FAILED
   const groups = new Map<string, Group>()
-  const now = clock.wall()
+  const now = clock.now()
   let searched = 0
   let after: PageEnd | null = null
   let isCut = false

@@ -12,11 +12,11 @@ const MAX_VALUES = 100
 const MAX_META = 10
 const META = 'meta.'
 
-/** A member's value with its place in the request. `wall`: now. */
+/** A member's value with its place in the request. `now`: on the scale of the times that jobs have, which no step of the wall clock changes. */
 interface Given {
   value: unknown
   field: string
-  wall: number
+  now: number
 }
 
 type Part = Partial<JobFilter>
@@ -55,20 +55,20 @@ const MEMBERS: readonly string[] = [...Object.keys(READERS), 'meta.KEY']
 
 /**
  * Reads a filter from the members of a query or of a JSON object. A list may be an array, each element
- * as it is, or one text with commas. `wall`: now, for times such as `24h`, which mean so long ago. `path`: precedes names in errors.
+ * as it is, or one text with commas. `now`: for times such as `24h`, which mean so long ago. `path`: precedes names in errors.
  * `renamed`: what some names mean here. Throws 400 for an unknown member, an unknown state, a wrong type and
  * an empty value, and what any job would match: `meta: {}`, `args: []`.
  */
 export function parseJobFilter(
   members: Record<string, unknown>,
-  wall: number,
+  now: number,
   path = '',
   renamed: Readonly<Record<string, string>> = {},
 ): JobFilter {
   let filter: JobFilter = ANY_JOB
   for (const [name, value] of Object.entries(members)) {
     const meant = (Object.hasOwn(renamed, name) && renamed[name]) || name
-    filter = { ...filter, ...memberOf(meant, { value, field: path + name, wall }, filter) }
+    filter = { ...filter, ...memberOf(meant, { value, field: path + name, now }, filter) }
   }
   refuseEmpty(filter.created, `${path}since`)
   refuseEmpty(filter.enqueued, `${path}enqueued_since`)
@@ -89,9 +89,9 @@ export type WrittenFilter = Readonly<Record<string, string | readonly string[]>>
  * The members of a query that `parseJobFilter` has accepted, as they may be asked for again: for a list, and for
  * an action on many jobs. Times are instants, so that it means the same later.
  */
-export function filterDocument(members: Record<string, unknown>, wall: number): WrittenFilter {
+export function filterDocument(members: Record<string, unknown>, now: number): WrittenFilter {
   return Object.fromEntries(
-    Object.entries(members).map(([field, value]) => [field, written({ value, field, wall })]),
+    Object.entries(members).map(([field, value]) => [field, written({ value, field, now })]),
   )
 }
 
@@ -190,13 +190,13 @@ function oneOf(value: unknown): unknown {
   return Array.isArray(value) && value.length === 1 ? value[0] : value
 }
 
-/** A duration, or a number of seconds, means that long ago. `wall`: now. Throws 400. */
+/** A duration, or a number of seconds, means that long ago. Throws 400. */
 export function instantOf(given: Given): number {
-  const { field, wall } = given
+  const { field, now } = given
   const text = textOf(given)
-  if (/^\d+$/.test(text)) return wall - parseDuration(`${text}s`, field)
+  if (/^\d+$/.test(text)) return now - parseDuration(`${text}s`, field)
   const isDuration = !text.includes('-') && /^[P\d]/.test(text)
-  return isDuration ? wall - parseDuration(text, field) : parseInstant(text, field, wall).ms
+  return isDuration ? now - parseDuration(text, field) : parseInstant(text, field, now).ms
 }
 
 function integerOf({ value, field }: Given): number {

@@ -56,7 +56,7 @@ export async function purgeQueue(
       reason: 'confirmation_required',
     })
   }
-  const filters = filtersOf(queue, request, deps.clock.wall())
+  const filters = filtersOf(queue, request, deps.clock.now())
   if (!deps.ledger.known.hasQueue(queue)) throw queueRefusal(queue, 'missing')
   return isDryRun === true
     ? await estimate(deps, states, filters)
@@ -64,8 +64,8 @@ export async function purgeQueue(
 }
 
 /** The age of a job that has ended counts from its end, that of one that waits from its creation. */
-function filtersOf(queue: string, { states, older_than }: PurgeRequest, wall: number): JobFilter[] {
-  const given = { value: String(older_than), field: 'older_than', wall }
+function filtersOf(queue: string, { states, older_than }: PurgeRequest, now: number): JobFilter[] {
+  const given = { value: String(older_than), field: 'older_than', now }
   const until = { from: null, until: older_than == null ? null : instantOf(given) }
   const of = { ...ANY_JOB, queues: [queue] }
   const ended = states.filter((state) => isTerminal(state))

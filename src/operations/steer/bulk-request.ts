@@ -54,7 +54,7 @@ const DEAD_MEMBERS = { since: 'ended_since', until: 'ended_until' }
 export function adminBulk(
   action: JobAction,
   body: Body,
-  wall: number,
+  now: number,
   context: RequestContext,
 ): BulkRequest {
   refuseUnknown(body, ['filter', 'job_ids', 'confirm', 'limit', 'dry_run', 'async'])
@@ -63,7 +63,7 @@ export function adminBulk(
   if (body['job_ids'] != null) {
     return { ...ofIds(body, how), isDryRun, isAtomic: false }
   }
-  const filter = filterIn(body, wall)
+  const filter = filterIn(body, now)
   if (action === 'delete') requireCondition(body['filter'])
   const bounded = boundedBy(ADMIN[action], how, filter)
   return { ...ofFilter(body, bounded, filter), limit: limitIn(body), isDryRun }
@@ -73,7 +73,7 @@ export function adminBulk(
 export function dataBulk(
   action: JobAction,
   body: Body,
-  wall: number,
+  now: number,
   context: RequestContext,
 ): BulkRequest {
   refuseUnknown(body, ['filter', 'job_ids', 'atomicity', 'dry_run', 'idempotency_key'])
@@ -84,33 +84,33 @@ export function dataBulk(
     const { allowed } = DATA[action]
     return { ...ofIds(body, { ...how, states: allowed }), isAtomic, isDryRun }
   }
-  const filter = filterIn(body, wall)
+  const filter = filterIn(body, now)
   if (action === 'delete') requireCondition(body['filter'])
   const bounded = boundedBy(DATA[action], how, filter)
   return { ...ofFilter(body, bounded, filter), limit: DATA_LIMIT, isAtomic, isDryRun }
 }
 
 /** Bulk retry of dead letters. Throws 400. */
-export function deadLetterRetry(body: Body, wall: number, context: RequestContext): BulkRequest {
+export function deadLetterRetry(body: Body, now: number, context: RequestContext): BulkRequest {
   refuseUnknown(body, ['filter', 'confirm', 'limit', 'dry_run', 'async'])
   const isDryRun = requireConfirmed(body)
-  const filter = filterIn(body, wall, DEAD_MEMBERS)
+  const filter = filterIn(body, now, DEAD_MEMBERS)
   const how = { ...ofDeadLetters('retry', context), sparesRetried: true }
   return { ...ofFilter(body, how, filter), limit: limitIn(body), isDryRun }
 }
 
 /** Purge of dead letters; its filter is beside the other members. Throws 400. */
-export function deadLetterPurge(body: Body, wall: number, context: RequestContext): BulkRequest {
+export function deadLetterPurge(body: Body, now: number, context: RequestContext): BulkRequest {
   const { confirm: _, limit: __, dry_run: ___, async: ____, ...members } = body
   const isDryRun = requireConfirmed(body)
-  const filter = parseJobFilter(members, wall, '', DEAD_MEMBERS)
+  const filter = parseJobFilter(members, now, '', DEAD_MEMBERS)
   const how = ofDeadLetters('delete', context)
   return { ...ofFilter({ ...body, filter: members }, how, filter), limit: limitIn(body), isDryRun }
 }
 
 /** The filter of a list of dead letters. Throws 400. */
-export function deadLetterFilter(members: Body, wall: number): JobFilter {
-  return parseJobFilter(members, wall, '', DEAD_MEMBERS)
+export function deadLetterFilter(members: Body, now: number): JobFilter {
+  return parseJobFilter(members, now, '', DEAD_MEMBERS)
 }
 
 /** True for a body with `atomicity: atomic`. Throws 400 for another word than `partial`. */
@@ -179,11 +179,11 @@ function ofFilter(
   return { ids: null, how, filter, asked: body['filter'], isAtomic: false, isAsync }
 }
 
-function filterIn(body: Body, wall: number, renamed: Record<string, string> = {}): JobFilter {
+function filterIn(body: Body, now: number, renamed: Record<string, string> = {}): JobFilter {
   const { filter } = body
   if (filter == null) throw oneOf()
   if (!isJsonObject(filter)) throw invalidField('filter', "The 'filter' field must be an object.")
-  return parseJobFilter(filter, wall, 'filter.', renamed)
+  return parseJobFilter(filter, now, 'filter.', renamed)
 }
 
 function oneOf(): OjsError {

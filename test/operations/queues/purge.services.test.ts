@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { systemClock } from '../../../src/clock.ts'
 import { eventually } from '../../support/gateway/in-process.ts'
 import { deadIds, fetchOne, freshQueue, gatewayForAll, nack, startJob } from '../harness.ts'
 
@@ -153,5 +154,23 @@ describe('POST /ojs/v1/admin/queues/:name/pause and /resume (ADM-002)', () => {
     expect((await call('resume')).body).toMatchObject({ state: 'active', paused: false })
     await fetchOne(gateway, queue)
     expect((await call('pause', freshQueue())).status).toBe(404)
+  })
+})
+
+describe("an age, after the machine's clock was set back by an hour", () => {
+  const system = systemClock()
+  const clock = { now: () => system.now(), wall: () => system.wall() - 3_600_000 }
+  const { gateway: behind } = gatewayForAll({}, { clock })
+
+  it('counts from now as the times of the jobs do, in a purge and in a list', async () => {
+    const queue = freshQueue()
+    const done = await startJob(behind, queue)
+    await behind.ack(done.id)
+    const listed = async (query: string) =>
+      (await behind.request('GET', `/ojs/v1/jobs?queue=${queue}&${query}`)).body.jobs.length
+    expect([await listed('until=0s'), await listed('ended_until=30m')]).toEqual([1, 0])
+    const body = { states: ['completed'], older_than: '0s', confirm: true }
+    const purged = await behind.request('DELETE', `/ojs/v1/admin/queues/${queue}/jobs`, body)
+    expect(purged.body.purged_count).toBe(1)
   })
 })

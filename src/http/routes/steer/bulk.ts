@@ -70,7 +70,7 @@ function actionRoutes(door: Door, action: JobAction): Endpoint[] {
       about: adminBulkOf(action),
       async handle(request, response) {
         const body = await readJson(request, response, deps.settings.maxBodyBytes)
-        const asked = adminBulk(action, body, deps.clock.wall(), request.context)
+        const asked = adminBulk(action, body, deps.clock.now(), request.context)
         await answerAdmin(door, request, response, asked)
       },
     },
@@ -80,7 +80,7 @@ function actionRoutes(door: Door, action: JobAction): Endpoint[] {
       about: dataBulkOf(action),
       async handle(request, response) {
         const body = await readJson(request, response, deps.settings.maxBodyBytes)
-        const asked = dataBulk(action, body, deps.clock.wall(), request.context)
+        const asked = dataBulk(action, body, deps.clock.now(), request.context)
         await answerData(door, request, response, asked)
       },
     },

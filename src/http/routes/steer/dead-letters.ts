@@ -143,7 +143,7 @@ function manyRoutes(door: Door, path: string, of: Of): Endpoint[] {
     scoping: 'own',
     async handle(request, response) {
       const body = together(request, await read(request, response))
-      const asked = deadLetterPurge(body, deps.clock.wall(), request.context)
+      const asked = deadLetterPurge(body, deps.clock.now(), request.context)
       await answerAdmin(door, request, response, asked)
     },
   }
@@ -158,7 +158,7 @@ function manyRoutes(door: Door, path: string, of: Of): Endpoint[] {
       scoping: 'own',
       async handle(request, response) {
         const body = await read(request, response)
-        const asked = deadLetterRetry(body, deps.clock.wall(), request.context)
+        const asked = deadLetterRetry(body, deps.clock.now(), request.context)
         await answerAdmin(door, request, response, asked)
       },
     },
@@ -213,7 +213,7 @@ type Found = Awaited<ReturnType<typeof listDeadLetters>>
 
 function find(deps: Door['deps'], request: Request, page: Page, isWhole: boolean): Promise<Found> {
   refuseFarOffset(request, page)
-  const filter = deadLetterFilter(filterMembers(request), deps.clock.wall())
+  const filter = deadLetterFilter(filterMembers(request), deps.clock.now())
   refuseWithheld(request, filter)
   const { limit, offset } = page
   const place = { after: placeOf(page), offset, limit, isWhole }

@@ -37,13 +37,13 @@ export function failureRoutes({ deps }: Door): Endpoint[] {
       scoping: 'own',
       async handle(request, response) {
         const members = filterMembers(request)
-        const wall = deps.clock.wall()
-        const filter = parseJobFilter(members, wall)
+        const now = deps.clock.now()
+        const filter = parseJobFilter(members, now)
         const { context } = request
         const question = JSON.stringify([members, context.queues])
         const text = await shared(kept, question, async () => {
           const groups = await failureGroups(deps, filter, context)
-          return JSON.stringify(documentOf(groups, filterDocument(members, wall)))
+          return JSON.stringify(documentOf(groups, filterDocument(members, now)))
         })
         answer(response, 200, text)
       },
