@@ -114,7 +114,7 @@ export interface CronTick {
 export interface Making {
   job: NewJob
   now: number
-  /** See `EnqueueTerms`. */
+  /** Whether a job may still be withdrawn (`EnqueueTerms`), or may be over although the ledger has not heard it. */
   isUnsettled(id: string): boolean
 }
 
@@ -133,7 +133,7 @@ export type Made =
   | { outcome: 'fired'; job: JobRow; cancelled: readonly Cancelled[] }
   /** The tick is done without a job, because `existingId` has the same unique key. */
   | { outcome: 'unneeded'; existingId: string }
-  /** Nothing has changed: a job with the same unique key may still be withdrawn. Try again later. */
+  /** Nothing has changed: a job that is in the way (its unique key, the overlap policy) is unsettled. Try again later. */
   | { outcome: 'unsettled' }
 
 export type Fired =

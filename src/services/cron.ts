@@ -18,7 +18,7 @@ const TOLD_AT_ONCE = 50
 /** Entries whose missed times may wait until they are counted. */
 const MAX_UNTOLD = 10_000
 
-/** The job before may have ended natively: not heard, it would be an overlap. Times that come meanwhile are caught up. */
+/** How long a time waits that its entry's job before would prevent, as that may have ended natively without having been heard. */
 const MOST_UNHEARD_MS = 10_000
 
 /** Enqueues the jobs of cron entries when their time comes (seed 001 §13). */
@@ -33,19 +33,20 @@ export function cron(deps: Deps): Loop {
     logger: deps.logger,
     runOnce: async () => {
       // Entries stay due: after the maintenance each of them catches up with one job.
-      if (isInMaintenance(deps) || areReportsOut()) return false
+      if (isInMaintenance(deps)) return false
       const wall = deps.clock.wall()
       if (wall < seenWall) await returnFromAhead(deps)
       seenWall = wall
-      return await cronOnce(deps, untold)
+      return await cronOnce(deps, untold, areReportsOut())
     },
   })
 }
 
 /** Returns true if there may be more. Missed times are told when nothing is due, or too many are untold. */
-async function cronOnce(deps: Deps, untold: Missed[]): Promise<boolean> {
+async function cronOnce(deps: Deps, untold: Missed[], areReportsOut: boolean): Promise<boolean> {
   const isDue = (await deps.ledger.read.cron.due(deps.clock.wall(), 1)).length > 0
-  const fired = isDue ? await systemPass('ojs.cron.trigger', () => fireDue(deps, untold)) : 0
+  const fire = () => fireDue(deps, untold, areReportsOut)
+  const fired = isDue ? await systemPass('ojs.cron.trigger', fire) : 0
   await tellMissed(deps, untold.splice(0, fired > 0 ? untold.length - MAX_UNTOLD : TOLD_AT_ONCE))
   await releaseQueued(deps)
   return fired > 0

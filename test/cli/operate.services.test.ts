@@ -106,7 +106,7 @@ it('queues, cron, workers and dead letters', async () => {
   await gateway.request('POST', '/ojs/v1/workers/heartbeat', { worker_id: 'w9', active_jobs: [] })
   expect((await cli('workers list')).out).toContain('w9')
   expect((await cli('workers quiet w9')).out).toContain('quiet')
-  expect((await cli('dead-letters stats')).out).toContain('by_queue')
+  expect((await cli('dead-letters stats --queue clic')).out).toContain('by_queue')
   expect((await cli('dead-letters retry --queue clic --dry-run')).out).toContain('0 jobs match')
 })
 

@@ -18,10 +18,12 @@ export const deadLettersGroup: Group = {
           return session.list(session.items(path, 'jobs', limit + 1), COLUMNS, limit)
         }),
       )
-    withFilters(group.command('stats'))
+    group
+      .command('stats')
       .description('count dead letters by queue, type and error')
+      .option('--queue <queues>', 'several with commas')
       .action(
-        run(async (session, options: FilterOptions) => {
+        run(async (session, options: Pick<FilterOptions, 'queue'>) => {
           const path = `/dead-letter/stats${query(filterParameters(filterOf(options)))}`
           return session.show(await session.ask('GET', path))
         }),

@@ -822,7 +822,9 @@ export interface Operations {
         }
   }
   'GET /ojs/v1/dead-letter/stats': {
-    query: {}
+    query: {
+      queue?: string
+    }
     body: null
     answer: {
       total: number
@@ -1048,7 +1050,9 @@ export interface Operations {
     }
   }
   'GET /ojs/v1/admin/dead-letter/stats': {
-    query: {}
+    query: {
+      queue?: string
+    }
     body: null
     answer: {
       total: number

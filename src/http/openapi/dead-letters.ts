@@ -38,6 +38,7 @@ export const DEAD_LETTER_STATS: Description = {
   id: 'deadLetterStats',
   tag: 'dead letters',
   summary: 'Count the dead letters by queue, type and error',
+  query: { queue: FILTERS.queue },
   answers: {
     200: object({
       total: INTEGER,

@@ -138,22 +138,26 @@ function verdict(
   { job, maxQueued, ...rest }: TickChange,
 ): Fired {
   if (job === null) return { outcome: 'skipped' }
-  const overlap = overlapOf(book, entry, maxQueued)
+  const overlap = overlapOf(book, entry, { maxQueued, ...rest })
   return overlap === 'free' ? make(book, tick, { job, ...rest }) : overlap
 }
 
 /** What the overlap policy says about a tick, given the jobs of earlier ticks; `free`: make the job. */
-function overlapOf(book: CronBook, entry: CronState, maxQueued: number): Fired | 'free' {
+function overlapOf(
+  book: CronBook,
+  entry: CronState,
+  { maxQueued, isUnsettled }: Pick<TickChange, 'maxQueued' | 'isUnsettled'>,
+): Fired | 'free' {
   if (entry.overlap === 'allow') return 'free'
   const runningIds = book.live(entry, LIVE_PAGE)
   if (runningIds.length === 0 && entry.queued.length === 0) return 'free'
-  if (entry.overlap === 'cancel_previous') return { outcome: 'blocked', runningIds }
+  const { overlap, queued } = entry
+  if (overlap === 'enqueue' && queued.length < maxQueued) return { outcome: 'queued' }
+  if (runningIds.some((id) => isUnsettled(id))) return { outcome: 'unsettled' }
+  if (overlap === 'cancel_previous') return { outcome: 'blocked', runningIds }
   // No job runs if only queued ticks are before this one.
   const runningId = runningIds[0] ?? entry.lastJobId
-  if (entry.overlap === 'skip') return { outcome: 'overlapped', runningId }
-  return entry.queued.length < maxQueued
-    ? { outcome: 'queued' }
-    : { outcome: 'queue-full', runningId }
+  return { outcome: overlap === 'skip' ? 'overlapped' : 'queue-full', runningId }
 }
 
 /** See `CronLedger.release`. */

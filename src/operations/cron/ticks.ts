@@ -42,9 +42,13 @@ type SkipReason = Exclude<(CronEvent & { type: 'cron.skipped' })['reason'], 'mis
  * now. So after a downtime each entry catches up with one job (OJS cron). Adds to `untold` which
  * entries have missed times, so that no entry waits until the times of the others are counted. Returns how
  * many ticks are done. Unless there were none, there may be more: the ledger may return less than a page, to
- * bound the memory.
+ * bound the memory. `areReportsOut`: jobs may have ended that seem to run, so no tick is skipped for them yet.
  */
-export async function fireDue(deps: Deps, untold: Missed[]): Promise<number> {
+export async function fireDue(
+  deps: Deps,
+  untold: Missed[],
+  areReportsOut = false,
+): Promise<number> {
   const wall = deps.clock.wall()
   const plans: Plan[] = []
   for (const entry of await deps.ledger.read.cron.due(wall, DUE_PAGE)) {
@@ -54,7 +58,7 @@ export async function fireDue(deps: Deps, untold: Missed[]): Promise<number> {
     plans.push(planOf(deps, entry, wall, isChecked ? await refusalOf(deps, entry) : null))
   }
   // In parallel, so that the writes share a commit.
-  const passes = await Promise.all(plans.map((plan) => fireEntry(deps, plan)))
+  const passes = await Promise.all(plans.map((plan) => fireEntry(deps, plan, areReportsOut)))
   for (const { missed } of passes) if (missed !== undefined) untold.push(missed)
   return passes.filter(({ isDone }) => isDone).length
 }
@@ -136,7 +140,11 @@ function planOf(deps: Deps, entry: DueEntry, wall: number, refusal: OjsError | n
   }
 }
 
-async function fireEntry(deps: Deps, { entry, tick, next, missed, ...plan }: Plan): Promise<Pass> {
+async function fireEntry(
+  deps: Deps,
+  { entry, tick, next, missed, ...plan }: Plan,
+  areReportsOut = false,
+): Promise<Pass> {
   const job = reasonToSkip(deps, entry) ?? plan.job
   const change = {
     job: typeof job === 'string' ? null : job,
@@ -144,6 +152,7 @@ async function fireEntry(deps: Deps, { entry, tick, next, missed, ...plan }: Pla
     nextRunAt: next?.at ?? null,
     maxQueued: MAX_QUEUED,
     ...makingNow(deps),
+    ...(areReportsOut && { isUnsettled: () => true }),
   }
   const outcome = await fireUnblocked(deps, tick, change, (fired) => {
     if (typeof job === 'string') tellSkipped(deps, entry, tick, job)

@@ -51,11 +51,12 @@ export function deleteDeadLetter(deps: Deps, id: string, context: RequestContext
   return deleteJob(deps, id, ofDeadLetters('delete', context), context)
 }
 
-/** How many dead letters there are, by queue, type and error. */
+/** How many dead letters there are, by queue, type and error. `asked`: of these queues only; empty: of all. Throws 403. */
 export async function deadLetterStats(
   { ledger }: Pick<Deps, 'ledger'>,
+  asked: readonly string[],
   context: RequestContext,
 ): Promise<DeadLetterStats> {
-  const queues = ownQueues(ledger, ANY_JOB, context)
+  const queues = ownQueues(ledger, { ...ANY_JOB, queues: asked }, context)
   return await ledger.read.deadLetterStats(queues ?? [''])
 }

@@ -1,4 +1,5 @@
 /** Turns anything that was thrown into the error of a report. */
+import { errorType } from './error-type.ts'
 import { cut, plainData } from './json-copy.ts'
 import type { JobError } from './source.ts'
 
@@ -8,7 +9,7 @@ const MAX_NAME = 255
 
 /**
  * Turns anything that was thrown into the structured error of seed 001 §10.3: code `handler_error`, the class
- * name in `type`, the stack in `details`. `retryable` is true unless the thrown object has `retryable:
+ * in `type`, the stack in `details`. `retryable` is true unless the thrown object has `retryable:
  * false`. Members of its own `details` object are copied, and its `code`, which tells errors of Node.js
  * apart. Never throws.
  */
@@ -37,7 +38,7 @@ function plainError(message: string): JobError {
 }
 
 function errorOfObject(thrown: Record<string, unknown>): JobError {
-  const type = text(thrown['name']) ?? text(nameOfClass(thrown)) ?? 'Error'
+  const type = errorType(thrown)
   const { message } = thrown
   return jobError('handler_error', text(message) ?? withoutMessage(thrown, type), {
     type: cut(type, MAX_NAME),
@@ -81,11 +82,6 @@ function withoutMessage(thrown: Record<string, unknown>, type: string): string {
   if (inner !== undefined) return inner
   if (thrown instanceof Error) return `${type} without a message.`
   return `${JSON.stringify(plainData(thrown)) ?? 'An object'} was thrown.`
-}
-
-function nameOfClass(thrown: Record<string, unknown>): unknown {
-  const made: unknown = thrown['constructor']
-  return typeof made === 'function' ? made.name : undefined
 }
 
 /** A message for thrown values that are no objects: `''`, `undefined`, numbers, symbols. */

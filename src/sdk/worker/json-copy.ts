@@ -1,5 +1,7 @@
 /** Copies any thrown value into bounded JSON. */
 
+import { errorType } from './error-type.ts'
+
 /** Limits for the copy of a thrown value: more does not belong in a report. */
 const MAX_DEPTH = 6
 const MAX_MEMBERS = 200
@@ -103,7 +105,7 @@ class Copy {
   /** `name` and `message` of an error are not enumerable, so they are read by name. */
   #error(error: Error, depth: number): unknown {
     return {
-      type: this.#text(String(error.name)),
+      type: this.#text(errorType(error)),
       message: this.#text(String(error.message)),
       ...(error.cause !== undefined && { cause: this.of(error.cause, depth + 1) }),
     }

@@ -282,6 +282,13 @@ describe('dead letters', () => {
       expect(stats.by_error_type).toMatchObject({ [`Refused${queue}`]: 1, [`dns${queue}`]: 1 })
       expect(stats.by_type['mail.send']).toBe(stats.total)
       expect(stats.oldest_at <= stats.newest_at).toBe(true)
+      expect((await ask('GET', `${path}?queue=${queue}`))[1]).toMatchObject({
+        total: 2,
+        by_queue: { [queue]: 2 },
+        by_type: { 'mail.send': 2 },
+      })
+      const [, { error }] = await ask('GET', `${path}?type=mail.send`)
+      expect([error.code, error.details.field]).toEqual(['invalid_request', 'type'])
     }
   })
 

@@ -52,6 +52,7 @@ describe('jobErrorOf', () => {
     expect(jobErrorOf(new AggregateError([])).message).toBe('AggregateError without a message.')
   })
 
+  class Declined extends Error {}
   const unnamed = new Error('x')
   unnamed.name = ''
   const revoked = Proxy.revocable({}, {})
@@ -71,6 +72,16 @@ describe('jobErrorOf', () => {
     ['an array', [1, 2], '[1,2] was thrown.', 'Array'],
     ['an error without message', new TypeError(), 'TypeError without a message.', 'TypeError'],
     ['an error without name', unnamed, 'x', 'Error'],
+    ['an error of a class below Error', new Declined('d'), 'd', 'Declined'],
+    ['an error of a class below TypeError', new (class Odd extends TypeError {})('o'), 'o', 'Odd'],
+    ['an error that was given a name', Object.assign(new Declined('d'), { name: 'N' }), 'd', 'N'],
+    [
+      'an error whose class gives it a name',
+      new DOMException('a', 'AbortError'),
+      'a',
+      'AbortError',
+    ],
+    ['an error of a class without a name', new (class extends Error {})('c'), 'c', 'Error'],
     ['a frozen error', Object.freeze(new Error('frozen')), 'frozen', 'Error'],
     ['a revoked proxy', revoked.proxy, 'The thrown value cannot be read.', undefined],
     [

@@ -1,6 +1,6 @@
 /** `/dead-letter` and `/admin/dead-letter`: jobs that failed for good are found, counted, retried and deleted. */
 import type { Request, Response } from 'express'
-import { invalidField } from '../../../errors.ts'
+import { echoed, invalidField } from '../../../errors.ts'
 import { jobDocument, timestamp } from '../../../job/document.ts'
 import {
   deadLetterStats,
@@ -119,7 +119,8 @@ function bothRoutes(door: Door, path: string): Endpoint[] {
       access: ['operator', 'reader'],
       scoping: 'own',
       async handle(request, response) {
-        const stats = await deadLetterStats(door.deps, request.context)
+        const queues = queuesOf(request, door.deps.clock.now())
+        const stats = await deadLetterStats(door.deps, queues, request.context)
         answer(response, 200, JSON.stringify(statsDocument(stats)))
       },
     },
@@ -207,6 +208,22 @@ function oneByOneRoutes({ deps }: Door, path: string, of: Of): Endpoint[] {
       },
     },
   ]
+}
+
+/** The queues that are to be counted. Throws 400 for other filters: the counts are kept by queue. */
+function queuesOf(request: Request, now: number): readonly string[] {
+  const members = filterMembers(request)
+  for (const name of Object.keys(members)) {
+    if (name === 'queue') continue
+    throw invalidField(
+      name,
+      `Dead letters are counted by 'queue' only, not by '${echoed(name)}'.`,
+      {
+        expected: ['queue'],
+      },
+    )
+  }
+  return deadLetterFilter(members, now).queues
 }
 
 type Found = Awaited<ReturnType<typeof listDeadLetters>>
