@@ -98,6 +98,21 @@ export function cronContract({ harness, ledger, row }: UnderTest): void {
       expect(await ledger.read.cron.find('other')).toBeNull()
     })
 
+    it('keep what they have counted when they are changed and switched off after a due time was made', async () => {
+      await register({ overlap: 'allow' })
+      for (const [round, given] of [{ description: 'new' }, { isEnabled: false }].entries()) {
+        const basis = await entry()
+        const terms = { createdAt: WALL + round * MINUTE_MS, limit: 0, isReplacing: true }
+        const next = { nextRunAt: WALL + (round + 1) * MINUTE_MS, basis, isKeepingQueued: true }
+        const wanted = { ...basis, ...given }
+        const replace = () => ledger.cron.register(wanted, { ...terms, ...next })
+        expect((await replace()).outcome).toBe('due')
+        firedJob(await fireNext())
+        expect((await replace()).outcome).toBe('replaced')
+        expect((await entry()).runCount).toBe(round + 1)
+      }
+    })
+
     it('are remembered with the idempotency key of their request, and stored once', async () => {
       const keyed = { request: { key: 'c', fingerprint: 'f' }, now: NOW }
       const terms = { nextRunAt: null, createdAt: NOW, limit: 9, keyed }

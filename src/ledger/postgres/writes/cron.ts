@@ -53,7 +53,10 @@ export class DraftCronBook implements CronBook {
   }
 
   replace(present: CronEntry, definition: CronDefinition, next: Next): CronEntry {
-    return this.#put({ ...present, ...definition, ...next })
+    // The definition may be of an entry as it was read before: what that has counted is not taken over.
+    const { isEnabled, expression, timezone, overlap, description, template } = definition
+    const changed = { isEnabled, expression, timezone, overlap, description, template }
+    return this.#put({ ...present, ...changed, ...next })
   }
 
   remove({ name, seq }: CronState): void {
