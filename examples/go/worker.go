@@ -239,11 +239,15 @@ func (r *reporter) beats(state func() string) {
 		// The ids are read while nothing else can be published.
 		err := r.publish("ojs.control.heartbeat", "", func() map[string]any {
 			ids := []string{}
-			for id := range r.running {
+			generations := map[string]int64{} // of the jobs that somebody has retried by hand
+			for id, j := range r.running {
 				ids = append(ids, id)
+				if j.Generation > 0 {
+					generations[id] = j.Generation
+				}
 			}
 			return map[string]any{
-				"job_ids": ids, "state": state(), "queues": []string{r.queue},
+				"job_ids": ids, "generations": generations, "state": state(), "queues": []string{r.queue},
 				"hostname": hostname(), "pid": os.Getpid(), "concurrency": concurrency,
 			}
 		})

@@ -273,9 +273,11 @@ class Worker:
     def beat(self):
         # To the queue of the reports: by another it could arrive after the report of a job's end.
         running = [job_id for job_id, run in self.runs.items() if not run.is_cancelled]
+        generations = {i: self.runs[i].generation for i in running if self.runs[i].generation}
         self.tell(QUEUE, 'ojs.control.heartbeat', {
-            'worker_id': WORKER_ID, 'job_ids': running, 'state': self.state, 'queues': [QUEUE],
-            'hostname': socket.gethostname(), 'pid': os.getpid(), 'concurrency': CONCURRENCY})
+            'worker_id': WORKER_ID, 'job_ids': running, 'generations': generations, 'state': self.state,
+            'queues': [QUEUE], 'hostname': socket.gethostname(), 'pid': os.getpid(),
+            'concurrency': CONCURRENCY})
 
     def ask(self, queue_name, kind, body):
         """Returns the answer, or None when no gateway answers in time."""

@@ -210,6 +210,8 @@ export interface InfoRequest extends NamedJob {
 export interface NativeHeartbeat {
   worker_id: string
   job_ids: string[]
+  /** Of the runs of these jobs, where it is not 0. */
+  generations?: ReadonlyMap<string, number>
   /** The state that the worker reports; null or absent: none, as in the seed's form, or a word of its own. */
   state?: 'running' | 'quiet' | 'terminate' | null
   queues?: string[] | null

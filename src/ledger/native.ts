@@ -129,6 +129,8 @@ export interface NativeBeat {
   now: number
   wall: number
   workerId: string
+  /** Of the runs that are named, where it is not 0. */
+  generations?: ReadonlyMap<string, number> | undefined
   /** The length of each lease from now on; null: as it was. */
   leaseMs: number | null
   /** Lease length for a job that this heartbeat starts and that names none. Milliseconds. */

@@ -47,6 +47,13 @@ interface Ended {
   ending: Ending
 }
 
+/** A job that runs here. */
+export interface Running {
+  id: string
+  /** 0, and one more after each retry by hand. */
+  generation: number
+}
+
 /** A job message that has left the buffer: it is being claimed, run or reported. */
 interface InHand {
   delivery: LiveDelivery
@@ -82,14 +89,15 @@ export class Dispatcher {
     this.#deps = deps
   }
 
-  /** Ids of the running jobs by queue, for heartbeats. */
-  running(): Map<string, string[]> {
-    const byQueue = new Map<string, string[]>()
+  /** The running jobs by queue, for heartbeats. */
+  running(): Map<string, Running[]> {
+    const byQueue = new Map<string, Running[]>()
     for (const [id, { lease }] of this.#inHand) {
       if (!lease?.isAtWork) continue
-      const ids = byQueue.get(lease.delivery.queue)
-      if (ids) ids.push(id)
-      else byQueue.set(lease.delivery.queue, [id])
+      const { queue, generation } = lease.delivery
+      const jobs = byQueue.get(queue)
+      if (jobs) jobs.push({ id, generation })
+      else byQueue.set(queue, [{ id, generation }])
     }
     return byQueue
   }

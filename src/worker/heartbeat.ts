@@ -2,7 +2,7 @@
 import { hostname } from 'node:os'
 import type { SourceOptions, SourceSink } from '../sdk/worker/source.ts'
 import type { AmqpLink } from './connection.ts'
-import type { Dispatcher } from './dispatcher.ts'
+import type { Dispatcher, Running } from './dispatcher.ts'
 import type { Reporter } from './reporter.ts'
 
 /** How often the worker checks whether a heartbeat is due: a lease may be shorter than three intervals. */
@@ -64,7 +64,7 @@ export class Heartbeat {
     const [first] = options.queues
     // Also if nothing runs: the gateway's list of workers depends on it.
     if (byQueue.size === 0 && first !== undefined) byQueue.set(first, [])
-    for (const [queue, ids] of byQueue) this.#beatFor(queue, ids)
+    for (const [queue, jobs] of byQueue) this.#beatFor(queue, jobs)
   }
 
   /** Three heartbeats per shortest lease, so that two may be lost. */
@@ -75,12 +75,16 @@ export class Heartbeat {
     if (link.clock.now() - this.#beatAt >= dueMs - LOOK_MS) this.beat()
   }
 
-  #beatFor(queue: string, ids: readonly string[]): void {
+  #beatFor(queue: string, jobs: readonly Running[]): void {
     const { link, sink, options, version } = this.#deps
-    for (let from = 0; from === 0 || from < ids.length; from += MAX_IDS) {
+    for (let from = 0; from === 0 || from < jobs.length; from += MAX_IDS) {
+      const part = jobs.slice(from, from + MAX_IDS)
+      const later = part.filter(({ generation }) => generation > 0)
+      const generations = Object.fromEntries(later.map((job) => [job.id, job.generation]))
       const body = {
         worker_id: options.workerId,
-        job_ids: ids.slice(from, from + MAX_IDS),
+        job_ids: part.map(({ id }) => id),
+        ...(later.length > 0 && { generations }),
         state: sink.state(),
         queues: options.queues.slice(0, MAX_QUEUES),
         hostname: hostname(),

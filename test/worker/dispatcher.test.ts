@@ -199,7 +199,10 @@ test('a failed job is still named in heartbeats while its retry is being decided
   const [lease] = delivered
   await lease?.begin()
   const failed = lease?.fail({ code: 'boom', type: 'Boom', message: 'm', retryable: true })
-  expect([[...dispatcher.running()], dispatcher.shortestLeaseMs()]).toEqual([[['q', ['j']]], 900])
+  expect([[...dispatcher.running()], dispatcher.shortestLeaseMs()]).toEqual([
+    [['q', [{ id: 'j', generation: 0 }]]],
+    900,
+  ])
   resolve({ decision: 'discard' })
   await failed
   expect([...dispatcher.running()]).toEqual([])

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { LiveDelivery } from '../../src/broker/consume/delivery.ts'
+import type { Running } from '../../src/worker/dispatcher.ts'
 import { GiveBack, type GiveBackDeps } from '../../src/worker/give-back.ts'
 
 beforeEach(() => {
@@ -12,7 +13,7 @@ afterEach(() => {
 function setUp(queues: readonly string[], isLeft = true) {
   const held: LiveDelivery[] = []
   const gaveBack: string[] = []
-  const running = new Map<string, string[]>()
+  const running = new Map<string, Running[]>()
   const slots = { free: 0 }
   const rest = vi.fn<GiveBackDeps['intake']['rest']>(async () => isLeft)
   const intake = { rest, wake: vi.fn() }
@@ -36,7 +37,7 @@ function setUp(queues: readonly string[], isLeft = true) {
 
 test('GiveBack gives all waiting jobs of a queue back, and lets it rest, when one has waited 5 s for a slot', async () => {
   const { intake, running, hold, gaveBack, pass } = setUp(['q'])
-  running.set('q', ['0'])
+  running.set('q', [{ id: '0', generation: 0 }])
   hold('1', 'q')
   await pass(5)
   hold('2', 'q')
@@ -92,7 +93,7 @@ test('GiveBack gives nothing back while a slot is free, or if the queue was woke
 
 test('GiveBack with several queues gives jobs back only while no job runs', async () => {
   const { running, hold, gaveBack, pass } = setUp(['a', 'b'])
-  running.set('a', ['1'])
+  running.set('a', [{ id: '1', generation: 0 }])
   hold('2', 'b')
   await pass(15)
   expect(gaveBack).toEqual([])
@@ -106,7 +107,7 @@ test('GiveBack with several queues wakes all when a slot was free, although anot
   await pass(5)
   relief.slotFree()
   expect(intake.wake).not.toHaveBeenCalled()
-  running.set('b', ['1'])
+  running.set('b', [{ id: '1', generation: 0 }])
   relief.slotFree()
   expect(intake.wake).toHaveBeenCalledOnce()
   // The job may not have begun when the slot became free, so the next check wakes the queues too.

@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
+import type { Running } from '../../src/worker/dispatcher.ts'
 import { Heartbeat, type HeartbeatDeps } from '../../src/worker/heartbeat.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies are read as a gateway would, member by member
@@ -6,7 +7,7 @@ type Json = any
 
 /** The heartbeat of a worker that runs the given jobs by queue. Records what it sends, in order. */
 function heartbeatOf(
-  running: Record<string, string[]>,
+  running: Record<string, (string | Running)[]>,
   given: { queues?: string[]; leaseMs?: number; intervalMs?: number } = {},
 ) {
   const { queues = ['q'], leaseMs = Number.POSITIVE_INFINITY, intervalMs = 5_000 } = given
@@ -21,7 +22,13 @@ function heartbeatOf(
       },
     },
     dispatcher: {
-      running: () => new Map(Object.entries(running)),
+      running: () =>
+        new Map(
+          Object.entries(running).map(([queue, jobs]) => [
+            queue,
+            jobs.map((job) => (typeof job === 'string' ? { id: job, generation: 0 } : job)),
+          ]),
+        ),
       shortestLeaseMs: () => leaseMs,
     },
     reporter: { flush: () => order.push('reports') },
@@ -47,6 +54,13 @@ test('Heartbeat flushes the reports first, then names all running jobs, at most 
     ['other', 1],
   ])
   expect(told.flatMap(({ body }) => body.job_ids)).toEqual([...ids(2_001), 'a'])
+  expect(told.some(({ body }) => 'generations' in body)).toBe(false)
+})
+
+test('Heartbeat names the generations of jobs that were retried by hand', () => {
+  const { heartbeat, told } = heartbeatOf({ q: ['a', { id: 'b', generation: 2 }] })
+  heartbeat.beat()
+  expect(told).toMatchObject([{ body: { job_ids: ['a', 'b'], generations: { b: 2 } } }])
 })
 
 test('Heartbeat names at most a hundred queues, also when no job runs', () => {

@@ -22,7 +22,7 @@ const MAX_MESSAGE = 500
 
 /** The records of these changes, oldest first. */
 export function historyRecords(job: JobRow, changes: readonly StateChange[]): HistoryRecord[] {
-  const errors = errorsByAttempt(job)
+  const errors = errorsOf(job)
   let startedAt: number | null = null
   let place = 0
   return changes.flatMap((change, i) => {
@@ -43,7 +43,7 @@ type Data = Readonly<Record<string, unknown>>
 
 interface Known {
   startedAt: number | null
-  errors: ReadonlyMap<number, Partial<ErrorEntry>>
+  errors: readonly Partial<ErrorEntry>[]
 }
 
 function recordsOf(job: JobRow, change: StateChange, known: Known): [string, Data][] {
@@ -78,7 +78,7 @@ function creation(job: JobRow, { to, reason }: StateChange): Data {
 function failures(job: JobRow, change: StateChange, known: Known): [string, Data][] {
   if (!isOfAttempt(change) || change.reason === 'released') return []
   const { attempt, to } = change
-  const error = known.errors.get(attempt)
+  const error = errorAt(known.errors, change)
   const failure = {
     attempt,
     error: cut(error?.message ?? change.reason ?? '', MAX_MESSAGE),
@@ -108,10 +108,22 @@ function lastError({ error }: JobRow): string | null {
   return typeof message === 'string' ? cut(message, MAX_MESSAGE) : null
 }
 
-/** A retried dead letter has attempts of the same number: the newest entry counts. */
-function errorsByAttempt({ errors }: JobRow): ReadonlyMap<number, Partial<ErrorEntry>> {
-  const entries: Partial<ErrorEntry>[] = errors === null ? [] : JSON.parse(errors)
-  return new Map(entries.map((entry) => [entry.attempt ?? 0, entry]))
+function errorsOf({ errors }: JobRow): readonly Partial<ErrorEntry>[] {
+  return errors === null ? [] : JSON.parse(errors)
+}
+
+/** After a retry by hand attempts have the same numbers again: the entry counts whose time is nearest to the change. */
+function errorAt(
+  errors: readonly Partial<ErrorEntry>[],
+  { attempt, at }: StateChange,
+): Partial<ErrorEntry> | undefined {
+  const ofAttempt = errors.filter((entry) => (entry.attempt ?? 0) === attempt)
+  const distance = ({ occurred_at = '' }: Partial<ErrorEntry>) =>
+    Math.abs(Date.parse(occurred_at) - at)
+  return ofAttempt.reduceRight<Partial<ErrorEntry> | undefined>(
+    (best, entry) => (best === undefined || distance(entry) < distance(best) ? entry : best),
+    undefined,
+  )
 }
 
 function record(
@@ -149,7 +161,7 @@ export interface RetryRecord {
 
 /** The failed attempts among these changes, oldest first. */
 export function retryRecords(job: JobRow, changes: readonly StateChange[]): RetryRecord[] {
-  const errors = errorsByAttempt(job)
+  const errors = errorsOf(job)
   let startedAt: number | null = null
   const retries: RetryRecord[] = []
   for (const [i, change] of changes.entries()) {

@@ -9,14 +9,16 @@ import { isTerminal, type JobRow } from '../job.ts'
  * - `start`: the worker runs the job without having reported the start: attempt + 1, holder native.
  * - `resume`: the worker's lease had run out, but it still runs the job: the same attempt, a new lease.
  * - `cancelled`: the job was cancelled, and the worker does not know it.
- * - `ignore`: the job is another worker's, has ended, or may not run yet.
+ * - `ignore`: the job is another worker's, has ended, may not run yet, or was retried by hand since the life that the
+ *   worker runs.
  */
 export type BeatDecision = 'extend' | 'start' | 'resume' | 'cancelled' | 'ignore'
 
-type Fate = Pick<JobRow, 'state' | 'holder' | 'workerId' | 'dueAt'>
+type Fate = Pick<JobRow, 'state' | 'holder' | 'workerId' | 'dueAt' | 'generation'>
 
+/** `generation`: of the run that the worker names. */
 export function decideBeat(
-  workerId: string,
+  { workerId, generation }: { workerId: string; generation: number },
   row: Fate,
   context: { now: number; wall: number },
 ): BeatDecision {
@@ -26,6 +28,8 @@ export function decideBeat(
     const isUnowned = row.workerId === null && row.holder === 'native'
     return row.workerId === workerId || isUnowned ? 'extend' : 'ignore'
   }
+  // An attempt of the new life must not begin by the run of the old one: nobody would run it.
+  if (generation < row.generation) return 'ignore'
   if (isWaitingWithNative(row)) return 'resume'
   return isClaimable(row, context) ? 'start' : 'ignore'
 }

@@ -41,6 +41,7 @@ export async function nativeHeartbeat(
     now: deps.clock.now(),
     wall: deps.clock.wall(),
     workerId,
+    generations: request.generations,
     // A worker can keep its delivery no longer; and a silent one must not keep its job for years.
     leaseMs: leaseMs == null ? null : Math.min(leaseMs, deps.settings.deliveryTimeoutMs),
     defaultLeaseMs: deps.settings.visibilityTimeoutMs,

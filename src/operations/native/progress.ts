@@ -50,12 +50,13 @@ async function noteStarted(
   queue: string,
   note: (ofQueue: string | null) => Promise<NotNoted | { outcome: 'noted' | 'saved' }>,
 ): Promise<Refused> {
-  const { job_id: id, worker_id } = told
+  const { job_id: id, worker_id, generation } = told
   const ofQueue = scopeOf(deps, queue)
   const first = await note(ofQueue)
   if (first.outcome === 'elsewhere') return refusedOf([['other_queue', id]])
   if (first.outcome !== 'stale' || !mayRun(first.job, told)) return NOTHING_REFUSED
-  await nativeHeartbeat(deps, { worker_id, job_ids: [id] }, context, queue)
+  const generations = new Map([[id, generation ?? 0]])
+  await nativeHeartbeat(deps, { worker_id, job_ids: [id], generations }, context, queue)
   await note(ofQueue)
   return NOTHING_REFUSED
 }

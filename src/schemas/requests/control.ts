@@ -75,6 +75,7 @@ const HEARTBEAT_SCHEMA = {
     // Checked one by one, so that an invalid id does not cost the other jobs their leases.
     job_id: {},
     job_ids: { type: ['array', 'null'], maxItems: MAX_IDS },
+    generations: { type: ['object', 'null'], maxProperties: MAX_IDS },
     state: label,
     queues: { type: ['array', 'null'], maxItems: MAX_QUEUES, items: queueName },
     hostname: label,
@@ -172,15 +173,17 @@ export const parseInfo = parser<InfoRequest>(INFO_SCHEMA)
 export const parseClaim = parser<NativeClaim>(CLAIM_SCHEMA)
 export const parseSync = ofWorker(parser<SyncRequest>(SYNC_SCHEMA))
 
-interface RawHeartbeat extends Omit<NativeHeartbeat, 'job_ids' | 'state'> {
+interface RawHeartbeat extends Omit<NativeHeartbeat, 'job_ids' | 'generations' | 'state'> {
   job_id?: unknown
   job_ids?: unknown[] | null
+  generations?: Record<string, unknown> | null
   state?: string | null
 }
 
 const parseRawHeartbeat = ofWorker(parser<RawHeartbeat>(HEARTBEAT_SCHEMA))
 const parseRawReport = parser<{ worker_id: string; events: unknown[] }>(REPORT_SCHEMA)
 const isId = checker<string>(id)
+const isGeneration = checker<number>({ ...generation, type: 'integer' })
 const isReportEvent = checker<ReportEvent>(REPORT_EVENT_SCHEMA)
 const parseReportEvent = parser<ReportEvent>(REPORT_EVENT_SCHEMA)
 
@@ -194,16 +197,25 @@ export function parseNativeHeartbeat(body: unknown): {
   request: NativeHeartbeat
   skipped: number
 } {
-  const { job_id, job_ids, state, ...others } = parseRawHeartbeat(body)
+  const { job_id, job_ids, generations, state, ...others } = parseRawHeartbeat(body)
   const named = [...(job_ids ?? []), ...(job_id == null ? [] : [job_id])]
   const ids = named.filter(isId)
   const request = {
     ...others,
     job_ids: [...new Set(ids)],
+    ...(generations != null && { generations: generationsOf(generations) }),
     // A worker's own word for a state is ignored; it must not cost a lease (as in BEAT over HTTP).
     state: STATES.find((known) => known === state) ?? null,
   }
   return { request, skipped: named.length - ids.length }
+}
+
+function generationsOf(given: Record<string, unknown>): Map<string, number> {
+  const generations = new Map<string, number>()
+  for (const [name, value] of Object.entries(given)) {
+    if (isGeneration(value)) generations.set(name, value)
+  }
+  return generations
 }
 
 /** Parses a report; invalid events are left out. Throws `OjsError` 400 if it is not a report at all. */

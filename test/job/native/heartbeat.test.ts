@@ -62,6 +62,11 @@ describe('the heartbeat of a native worker', () => {
   })
 
   it.each(NAMED_CELLS)('%s', (_name, { row, expected }) => {
-    expect(decideBeat('w', row, { now: NOW, wall: WALL })).toBe(expected)
+    const named = { workerId: 'w', generation: 2 }
+    const times = { now: NOW, wall: WALL }
+    expect(decideBeat(named, { ...row, generation: 2 }, times)).toBe(expected)
+    // Of an older generation than the row's: it begins nothing, and goes on with nothing.
+    const begins = expected === 'start' || expected === 'resume'
+    expect(decideBeat(named, { ...row, generation: 3 }, times)).toBe(begins ? 'ignore' : expected)
   })
 })

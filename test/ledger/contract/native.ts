@@ -109,10 +109,7 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
       const due = { state: 'retryable', attempt: 2, dueAt: NOW, outbox: null } as const
       await plant({ id: held.id, ...due, messageOut: false })
       await plant({ id: failed.id, ...due })
-      // A dead letter that was revived while a worker still runs its previous generation.
-      const revived = await died(ledger)
-      await revive(ledger, revived.id, NOW)
-      for (const { id } of [owed, held, failed, revived]) {
+      for (const { id } of [owed, held, failed]) {
         const [result] = await ledger.beatNative([id], BEAT)
         expect(await row(id)).toMatchObject({
           state: 'active',
@@ -121,6 +118,17 @@ export function nativeContract({ harness, ledger, row, plant }: UnderTest): void
         })
         expect(result).toMatchObject({ outcome: 'started', job: await row(id) })
       }
+    })
+
+    it('begins no attempt of a job that was retried by hand, for a worker that runs its generation before', async () => {
+      const { id } = await died(ledger)
+      await revive(ledger, id, NOW)
+      const revived = await row(id)
+      expect(await outcomes([id])).toEqual(['ignored'])
+      expect(await outcomes([id], { generations: new Map([['other', 1]]) })).toEqual(['ignored'])
+      expect(await row(id)).toEqual(revived)
+      expect(await outcomes([id], { generations: new Map([[id, 1]]) })).toEqual(['started'])
+      expect(await row(id)).toMatchObject({ state: 'active', attempt: 1, generation: 1 })
     })
 
     it('resumes the attempt whose lease had run out', async () => {

@@ -309,7 +309,9 @@ export const JOB_VERBS = verbs({
       const beat = { now: g.now, wall: g.now, workerId: 'native-1', defaultLeaseMs: 400 }
       const leaseMs = g.call.n % 3 === 0 ? 800 : null
       const ofQueue = g.call.n % 7 === 0 ? QUEUE(g.call.job + 1) : null
-      return g.ledger.beatNative([g.id, g.other], { ...beat, leaseMs, ofQueue, cause: g.cause })
+      const generations = g.call.n % 5 < 3 ? new Map([[g.id, g.call.n % 5]]) : undefined
+      const terms = { ...beat, leaseMs, ofQueue, generations, cause: g.cause }
+      return g.ledger.beatNative([g.id, g.other], terms)
     },
   },
   claimNative: {

@@ -109,7 +109,13 @@ describe('ojs.control.heartbeat', () => {
     })
   })
 
-  it.each([{}, { job_id: null, job_ids: null, queues: null }])(
+  it('reads the generations of jobs, and leaves out what is none', () => {
+    const generations = { a: 1, b: '2', c: -1, d: 1.5, e: null, f: 2 ** 31, __proto__: null }
+    const { request } = parseNativeHeartbeat({ worker_id: 'w', job_ids: ['a'], generations })
+    expect(request.generations).toEqual(new Map([['a', 1]]))
+  })
+
+  it.each([{}, { job_id: null, job_ids: null, queues: null, generations: null }])(
     'may name no job, and then skips none: %j',
     (said) => {
       const { request, skipped } = parseNativeHeartbeat({ worker_id: 'w', ...said })
@@ -139,6 +145,7 @@ describe('ojs.control.heartbeat', () => {
     [{ worker_id: '' }, 'worker_id'],
     [{ worker_id: 'w', job_ids: 'j' }, 'job_ids'],
     [{ worker_id: 'w', job_ids: Array(1001).fill('j') }, 'job_ids'],
+    [{ worker_id: 'w', generations: [1] }, 'generations'],
     [{ worker_id: 'w', state: 7 }, 'state'],
     [{ worker_id: 'w', queues: [''] }, 'queues[0]'],
     [{ worker_id: 'w', queues: Array(101).fill('q') }, 'queues'],

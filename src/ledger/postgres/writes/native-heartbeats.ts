@@ -15,7 +15,8 @@ export function beatJob(draft: Draft, id: string, beat: NativeBeat): BeatResult 
   const change = nativeExtended(row, beat)
   if (change) return { outcome: 'extended', lease: leaseOf(draft.change(row, change)) }
   if (ofQueue !== null && ofQueue !== row.queue) return { outcome: 'refused' }
-  switch (decideBeat(workerId, row, beat)) {
+  const generation = beat.generations?.get(id) ?? 0
+  switch (decideBeat({ workerId, generation }, row, beat)) {
     case 'start': {
       const promoted = row.state !== 'available'
       const next = { attempt: row.attempt + 1, skipped: [], promote: promoted }

@@ -14,7 +14,8 @@ export function beatJob(store: Store, id: string, beat: NativeBeat): BeatResult 
   const standing = toStanding(store.statements.standing.get(id))
   if (standing === null) return beatUnknown(store, id, ofQueue)
   if (ofQueue !== null && ofQueue !== standing.queue) return { outcome: 'refused' }
-  switch (decideBeat(workerId, standing, beat)) {
+  const generation = beat.generations?.get(id) ?? 0
+  switch (decideBeat({ workerId, generation }, standing, beat)) {
     case 'start': {
       const row = changed(store.statements.find.get(id))
       const promote = row.state !== 'available'
