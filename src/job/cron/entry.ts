@@ -40,6 +40,12 @@ export interface CronDefinition extends Schedule {
   template: PushRequest
 }
 
+/** The definition alone, of what may be a whole entry; its members always in the same order. */
+export function definitionOf(entry: CronDefinition): CronDefinition {
+  const { name, isEnabled, expression, timezone, overlap, description, template } = entry
+  return { name, isEnabled, expression, timezone, overlap, description, template }
+}
+
 /** A cron entry in the ledger. Instants are wall time, in milliseconds. */
 export interface CronEntry extends CronDefinition {
   /** Tells entries apart that had the same name one after the other. */

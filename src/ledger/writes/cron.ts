@@ -1,5 +1,5 @@
 /** Recurring jobs, inside a write: registers entries, fires ticks. */
-import type { CronDefinition, CronEntry } from '../../job/cron/entry.ts'
+import { type CronDefinition, type CronEntry, definitionOf } from '../../job/cron/entry.ts'
 import { freshRow } from '../../job/job.ts'
 import type {
   CronRun,
@@ -223,14 +223,8 @@ export function entryOf(book: Pick<CronBook, 'state'>, { name, seq }: CronTick):
   return entry?.seq === seq ? entry : null
 }
 
-/** What a definition sets, in the order of the columns. */
-function valuesOf(definition: CronDefinition): unknown[] {
-  const { name, isEnabled, expression, timezone, overlap, description, template } = definition
-  return [name, isEnabled, expression, timezone, overlap, description, template]
-}
-
 function isSame(present: CronDefinition, basis: CronDefinition): boolean {
-  return JSON.stringify(valuesOf(present)) === JSON.stringify(valuesOf(basis))
+  return JSON.stringify(definitionOf(present)) === JSON.stringify(definitionOf(basis))
 }
 
 /** Why a tick made no job, with the words of `cron.skipped`; null: it made one, or may yet. */

@@ -23,6 +23,7 @@ function classOf(thrown: object): unknown {
   return typeof made === 'function' ? made.name : undefined
 }
 
-function text(value: unknown): string | undefined {
+/** A text that says something, or undefined. */
+export function text(value: unknown): string | undefined {
   return typeof value === 'string' && value.trim() !== '' ? value : undefined
 }

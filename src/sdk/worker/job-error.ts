@@ -1,5 +1,5 @@
 /** Turns anything that was thrown into the error of a report. */
-import { errorType } from './error-type.ts'
+import { errorType, text } from './error-type.ts'
 import { cut, plainData } from './json-copy.ts'
 import type { JobError } from './source.ts'
 
@@ -91,8 +91,4 @@ function messageOfPrimitive(thrown: unknown): string {
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
-}
-
-function text(value: unknown): string | undefined {
-  return typeof value === 'string' && value.trim() !== '' ? value : undefined
 }

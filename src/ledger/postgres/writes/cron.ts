@@ -1,5 +1,5 @@
 /** Recurring jobs: the entries, their jobs and runs, in a group. */
-import type { CronDefinition, CronEntry } from '../../../job/cron/entry.ts'
+import { type CronDefinition, type CronEntry, definitionOf } from '../../../job/cron/entry.ts'
 import { type CronTick, KEPT_RUNS, type Making } from '../../cron.ts'
 import type { Inserted } from '../../enqueued.ts'
 import { type CronBook, type CronState, entryOf, type NewRun } from '../../writes/cron.ts'
@@ -54,9 +54,7 @@ export class DraftCronBook implements CronBook {
 
   replace(present: CronEntry, definition: CronDefinition, next: Next): CronEntry {
     // The definition may be of an entry as it was read before: what that has counted is not taken over.
-    const { isEnabled, expression, timezone, overlap, description, template } = definition
-    const changed = { isEnabled, expression, timezone, overlap, description, template }
-    return this.#put({ ...present, ...changed, ...next })
+    return this.#put({ ...present, ...definitionOf(definition), ...next })
   }
 
   remove({ name, seq }: CronState): void {
